@@ -1,0 +1,41 @@
+# Each target sets up what it needs; nothing has to be installed by hand but Python 3.11+, make and git.
+PYTHON ?= python3
+VENV ?= .venv
+PY = $(VENV)/bin/python
+READY = $(VENV)/.ready
+Q ?= Which wines have notes of oak and vanilla?
+
+.PHONY: demo chat test lint types imports unit format clean
+
+$(READY): pyproject.toml
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	touch $(READY)
+
+demo: $(READY)
+	$(PY) -m yiemagent demo "$(Q)"
+
+chat: $(READY)
+	$(PY) -m yiemagent chat
+
+test: lint types imports unit
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(READY)
+	$(PY) -m mypy
+
+imports: $(READY)
+	$(VENV)/bin/lint-imports
+
+unit: $(READY)
+	$(PY) -m pytest --cov --cov-report=term
+
+format: $(READY)
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage* build dist *.egg-info

@@ -1,0 +1,1 @@
+"""yiemagent: the agent runtime for synchronous Python."""

@@ -1,0 +1,131 @@
+"""The abort signal: how a run, a model call or a tool is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from yiemagent.errors import ConfigurationError, RunAborted
+
+__all__ = ["AbortSignal"]
+
+logger = logging.getLogger(__name__)
+
+
+class AbortSignal:
+    """A flag that is raised once and never lowered.
+
+    One object per run (and a child of it per model call), so that a tool which outlives
+    its run still reads ``aborted`` as true. Any thread may call any method.
+
+    Args:
+        parent: A signal whose abort aborts this one too, with the same reason.
+
+    Source: SP-022, research facts AS-1 to AS-6 (H6: never cleared).
+    """
+
+    __slots__ = ("__weakref__", "_callbacks", "_event", "_lock", "_reason", "_unlink")
+
+    def __init__(self, parent: AbortSignal | None = None) -> None:
+        self._event = threading.Event()
+        # Guards _reason and _callbacks only; callbacks run outside it.
+        self._lock = threading.Lock()
+        self._reason = ""
+        self._callbacks: dict[object, Callable[[], object]] | None = None
+        self._unlink: Callable[[], None] | None = None
+        if parent is not None:
+            if not isinstance(parent, AbortSignal):
+                raise ConfigurationError(f"parent must be an AbortSignal, got {parent!r}")
+            self._unlink = parent.on_abort(lambda: self.abort(parent.reason))
+
+    @property
+    def aborted(self) -> bool:
+        """Whether ``abort`` was called. Setting it to True aborts (the Julia design's spelling)."""
+        return self._event.is_set()
+
+    @aborted.setter
+    def aborted(self, value: bool) -> None:
+        if not value:
+            raise ConfigurationError("an AbortSignal cannot be lowered again; make a new one")
+        self.abort()
+
+    @property
+    def reason(self) -> str:
+        """What the first ``abort`` gave as its reason; empty before it."""
+        return self._reason
+
+    def abort(self, reason: str = "aborted") -> None:
+        """Raise the flag, wake every waiter and run the callbacks, in this thread.
+
+        Args:
+            reason: Kept from the first call; later calls do nothing.
+        """
+        if not isinstance(reason, str):
+            raise TypeError(f"reason must be a str, got {type(reason).__name__}")
+        with self._lock:
+            if self._event.is_set():
+                return
+            self._reason = reason
+            callbacks, self._callbacks = self._callbacks, None
+            self._event.set()
+        for callback in (callbacks or {}).values():
+            _run(callback)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until aborted or *timeout* seconds passed (None: for ever).
+
+        Returns:
+            Whether the signal is aborted: ``if signal.wait(5): return`` is a sleep that ends early.
+        """
+        return self._event.wait(timeout)
+
+    def raise_if_aborted(self) -> None:
+        """Raise ``RunAborted`` when aborted, else do nothing.
+
+        Raises:
+            RunAborted: With the reason of the abort.
+        """
+        if self._event.is_set():
+            raise RunAborted("Operation aborted", reason=self._reason)
+
+    def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call *callback* once on abort, in the aborting thread; at once if already aborted.
+
+        Use it to close a socket or kill a child process. It must be quick; what it raises is
+        logged and contained.
+
+        Returns:
+            A function that takes the callback back; calling it twice is harmless.
+        """
+        key = object()
+        with self._lock:
+            if not self._event.is_set():
+                if self._callbacks is None:
+                    self._callbacks = {}
+                self._callbacks[key] = callback
+                return lambda: self._forget(key)
+        _run(callback)
+        return lambda: None
+
+    def detach(self) -> None:
+        """Stop following the parent, so that a long-lived parent does not keep this child."""
+        unlink, self._unlink = self._unlink, None
+        if unlink is not None:
+            unlink()
+
+    def _forget(self, key: object) -> None:
+        with self._lock:
+            if self._callbacks is not None:
+                self._callbacks.pop(key, None)
+
+    def __repr__(self) -> str:
+        state = f"aborted, reason={self._reason!r}" if self.aborted else "not aborted"
+        return f"<AbortSignal {state}>"
+
+
+def _run(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:
+        logger.exception("callback=%r | an on_abort callback raised", callback)
