@@ -1,0 +1,277 @@
+"""Do tool calls and tool results pair up? Saying where not, mending it, and cutting into units.
+
+Providers refuse a request whose calls and results do not pair up, and a broken history makes
+every later request fail too (cases C-01 to C-04). Each assistant message with tool calls must
+be followed at once by exactly one result for each call; their order is free (TV-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from yiemagent.errors import ConfigurationError, InvalidTranscript
+from yiemagent.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+
+__all__ = [
+    "INTERRUPTED_TEXT",
+    "interrupted_result",
+    "repair_transcript",
+    "split_units",
+    "validate_transcript",
+]
+
+INTERRUPTED_TEXT = "Tool call was interrupted before a result was recorded; it may or may not have run."
+"""What a model reads as the result of a call that nobody can say anything about (case C-02)."""
+
+
+def validate_transcript(messages: Sequence[Message], start: int = 0) -> list[dict[str, Any]]:
+    """List where tool calls and tool results do not pair up; empty for a sound transcript.
+
+    Calls of errored, aborted and redirected answers count like all others, and a
+    ``CustomMessage`` between a call and its result separates them.
+
+    Args:
+        messages: The transcript.
+        start: Everything before this index is known to be sound and is not looked at, so that
+            a turn costs what it added. A start in the middle of a call's results moves back
+            to the call; one beyond the end (the list was cut) checks everything.
+
+    Returns:
+        Violations in document order, each ``{"type": ..., "index": ..., "ids": [...]}``. Types:
+        ``orphan_tool_result`` (no call before it), ``invalid_tool_call_id`` (no text, or
+        blank), ``duplicate_tool_call_id`` (twice in one message), ``missing_tool_result``,
+        ``unexpected_tool_result`` (of no call of that message), ``duplicate_tool_result``,
+        ``invalid_messages`` (not a list, or an item that is no message; ``index`` is None for
+        the list itself).
+
+    Source: TV-1 to TV-4, T155 to T159.
+    """
+    if not isinstance(messages, (list, tuple)):
+        return [{"type": "invalid_messages", "index": None, "ids": []}]
+    violations: list[dict[str, Any]] = []
+    begin = _begin(messages, start)
+    caller = -1  # index of the assistant message whose results are being read; -1 = none
+    waiting: set[str] = set()  # ids of its calls that have no result yet
+    for index, message in enumerate(messages[begin:] if begin else messages, begin):
+        kind = type(message)
+        if kind is ToolResultMessage:
+            if message.tool_call_id in waiting:
+                waiting.remove(message.tool_call_id)
+            else:
+                violations.append(_judge_result(messages, index, caller))
+            continue
+        if waiting:
+            violations.append(
+                _violation("missing_tool_result", caller, *_in_order(messages[caller], waiting))
+            )
+            waiting = set()
+        caller = -1
+        if kind is AssistantMessage:
+            for block in message.content:
+                if type(block) is ToolCall:
+                    caller, waiting = index, _read_calls(message, index, violations)
+                    break
+        elif kind is not UserMessage and not _is_message(message):
+            violations.append(_violation("invalid_messages", index))
+    if waiting:
+        violations.append(_violation("missing_tool_result", caller, *_in_order(messages[caller], waiting)))
+    violations.sort(key=lambda violation: violation["index"])
+    return violations
+
+
+def repair_transcript(messages: Sequence[Message]) -> tuple[list[Message], list[dict[str, Any]]]:
+    """Mend what ``validate_transcript`` finds, dropping as little as possible.
+
+    Results without their call, results after another message, second results of a call and
+    items that are no messages are dropped. Calls without a result are answered by an error
+    result (``details["error_type"] == "interrupted"``). A call whose id is blank or used
+    before in its message is taken out of it, and the message too if nothing else is in it.
+
+    Returns:
+        A new list that validates, and what was done: ``{"action": "dropped_result" |
+        "answered_call" | "dropped_call" | "dropped_message", "type": <violation>, "index":
+        <in the given list>, "ids": [...]}`` in document order; empty when it was sound.
+        Repairing the same list twice gives equal lists, and a repaired one is left alone.
+
+    Raises:
+        InvalidTranscript: *messages* is not a list or tuple.
+
+    Source: TV-6, cases C-01 to C-04.
+    """
+    violations = validate_transcript(messages)
+    if not violations:
+        return list(messages), []
+    if violations[0]["index"] is None:
+        raise InvalidTranscript(
+            f"messages must be a list of messages, got {type(messages).__name__}", violations=violations
+        )
+    found: dict[int, list[dict[str, Any]]] = {}
+    for violation in violations:
+        found.setdefault(violation["index"], []).append(violation)
+    repaired: list[Message] = []
+    actions: list[dict[str, Any]] = []
+    owed: list[Message] = []
+    for index, message in enumerate(messages):
+        if owed and not isinstance(message, ToolResultMessage):
+            repaired += owed
+            owed = []
+        problems = found.get(index)
+        if problems is None:
+            repaired.append(message)
+        elif isinstance(message, AssistantMessage):
+            owed = _repair_calls(message, problems, repaired, actions)
+        else:
+            action = "dropped_result" if isinstance(message, ToolResultMessage) else "dropped_message"
+            actions.append({"action": action, **problems[0]})
+    return repaired + owed, actions
+
+
+def interrupted_result(call: ToolCall, timestamp: float) -> ToolResultMessage:
+    """The error result that stands for a result which was never recorded."""
+    return ToolResultMessage(
+        call.id,
+        call.name,
+        INTERRUPTED_TEXT,  # type: ignore[arg-type]
+        details={"error_type": "interrupted"},
+        is_error=True,
+        timestamp=timestamp,
+    )
+
+
+def split_units(messages: Sequence[Message], start: int = 0) -> list[tuple[int, int]]:
+    """Cut a transcript into what may only be kept or dropped as a whole.
+
+    A unit is an assistant message with tool calls together with the results that follow it at
+    once; every other message, an orphan result included, is a unit of its own (CX-6).
+
+    Args:
+        messages: The transcript.
+        start: Where to begin; must be the begin of a unit.
+
+    Returns:
+        ``(begin, end)`` of each unit, end exclusive, in order and without gaps.
+    """
+    units: list[tuple[int, int]] = []
+    begin, grouping = start, False
+    for index in range(start, len(messages)):
+        message = messages[index]
+        if grouping and type(message) is ToolResultMessage:
+            continue
+        if index > begin:
+            units.append((begin, index))
+        begin = index
+        grouping = type(message) is AssistantMessage and bool(_calls(message))
+    if begin < len(messages):
+        units.append((begin, len(messages)))
+    return units
+
+
+def _begin(messages: Sequence[Message], start: int) -> int:
+    if start < 0:
+        raise ConfigurationError(f"start must be 0 or more, got {start}")
+    if start > len(messages):
+        return 0
+    while 0 < start < len(messages) and type(messages[start]) is ToolResultMessage:
+        start -= 1
+    return start
+
+
+def _calls(message: Message) -> list[ToolCall]:
+    if type(message) is not AssistantMessage:
+        return []
+    return [block for block in message.content if type(block) is ToolCall]
+
+
+def _is_usable(call_id: object) -> bool:
+    return isinstance(call_id, str) and bool(call_id.strip())
+
+
+def _is_message(message: object) -> bool:
+    return isinstance(message, (UserMessage, CustomMessage)) or isinstance(
+        getattr(message, "role", None), str
+    )
+
+
+def _violation(kind: str, index: int, *ids: object) -> dict[str, Any]:
+    return {"type": kind, "index": index, "ids": [one if isinstance(one, str) else repr(one) for one in ids]}
+
+
+def _judge_result(messages: Sequence[Message], index: int, caller: int) -> dict[str, Any]:
+    """What is wrong with a result that no call waits for."""
+    call_id: object = getattr(messages[index], "tool_call_id", None)
+    if not _is_usable(call_id):
+        return _violation("invalid_tool_call_id", index, call_id)
+    if caller < 0:
+        return _violation("orphan_tool_result", index, call_id)
+    called = any(call.id == call_id for call in _calls(messages[caller]))
+    return _violation("duplicate_tool_result" if called else "unexpected_tool_result", index, call_id)
+
+
+def _read_calls(message: AssistantMessage, index: int, violations: list[dict[str, Any]]) -> set[str]:
+    ids: set[str] = set()
+    for block in message.content:
+        if type(block) is not ToolCall:
+            continue
+        if not _is_usable(block.id):
+            violations.append(_violation("invalid_tool_call_id", index, block.id))
+        elif block.id in ids:
+            violations.append(_violation("duplicate_tool_call_id", index, block.id))
+        else:
+            ids.add(block.id)
+    return ids
+
+
+def _in_order(message: Message, ids: set[str]) -> list[str]:
+    return list(dict.fromkeys(call.id for call in _calls(message) if call.id in ids))
+
+
+def _repair_calls(
+    message: AssistantMessage,
+    problems: list[dict[str, Any]],
+    repaired: list[Message],
+    actions: list[dict[str, Any]],
+) -> list[Message]:
+    """Append the message without its unusable calls; returns the results it is still owed."""
+    seen: set[str] = set()
+    kept: list[Any] = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            if not _is_usable(block.id) or block.id in seen:
+                continue
+            seen.add(block.id)
+        kept.append(block)
+    owed: list[Message] = []
+    for problem in problems:
+        if problem["type"] != "missing_tool_result":
+            actions.append({"action": "dropped_call", **problem})
+            continue
+        actions.append({"action": "answered_call", **problem})
+        missing = set(problem["ids"])
+        owed = [
+            interrupted_result(block, message.timestamp)
+            for block in kept
+            if isinstance(block, ToolCall) and block.id in missing
+        ]
+    if len(kept) == len(message.content):
+        repaired.append(message)
+    elif kept:
+        repaired.append(replace(message, content=tuple(kept)))
+    else:
+        actions.append(
+            {
+                "action": "dropped_message",
+                "type": problems[0]["type"],
+                "index": problems[0]["index"],
+                "ids": [],
+            }
+        )
+    return owed
