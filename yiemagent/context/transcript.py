@@ -57,33 +57,35 @@ def validate_transcript(messages: Sequence[Message], start: int = 0) -> list[dic
     """
     if not isinstance(messages, (list, tuple)):
         return [{"type": "invalid_messages", "index": None, "ids": []}]
+    # Everything but this loop is only reached when something is wrong: 5,000 messages are
+    # checked before each request, so a sound message must cost next to nothing.
     violations: list[dict[str, Any]] = []
-    begin = _begin(messages, start)
-    caller = -1  # index of the assistant message whose results are being read; -1 = none
-    waiting: set[str] = set()  # ids of its calls that have no result yet
-    for index, message in enumerate(messages[begin:] if begin else messages, begin):
+    index = _begin(messages, start) - 1
+    waiting: set[str] = set()  # calls of the last assistant message that have no result yet
+    for message in messages[index + 1 :] if index >= 0 else messages:
+        index += 1
         kind = type(message)
         if kind is ToolResultMessage:
-            if message.tool_call_id in waiting:
+            try:
                 waiting.remove(message.tool_call_id)
-            else:
-                violations.append(_judge_result(messages, index, caller))
+            except (KeyError, TypeError):
+                violations.append(_judge_result(messages, index))
             continue
         if waiting:
-            violations.append(
-                _violation("missing_tool_result", caller, *_in_order(messages[caller], waiting))
-            )
+            violations.append(_missing(messages, index, waiting))
             waiting = set()
-        caller = -1
         if kind is AssistantMessage:
             for block in message.content:
                 if type(block) is ToolCall:
-                    caller, waiting = index, _read_calls(message, index, violations)
-                    break
+                    call_id = block.id
+                    if type(call_id) is str and call_id not in waiting and call_id and not call_id.isspace():
+                        waiting.add(call_id)
+                    else:
+                        violations.append(_judge_call(call_id, index))
         elif kind is not UserMessage and not _is_message(message):
             violations.append(_violation("invalid_messages", index))
     if waiting:
-        violations.append(_violation("missing_tool_result", caller, *_in_order(messages[caller], waiting)))
+        violations.append(_missing(messages, index + 1, waiting))
     violations.sort(key=lambda violation: violation["index"])
     return violations
 
@@ -192,7 +194,7 @@ def _calls(message: Message) -> list[ToolCall]:
 
 
 def _is_usable(call_id: object) -> bool:
-    return isinstance(call_id, str) and bool(call_id.strip())
+    return type(call_id) is str and bool(call_id.strip())
 
 
 def _is_message(message: object) -> bool:
@@ -205,33 +207,38 @@ def _violation(kind: str, index: int, *ids: object) -> dict[str, Any]:
     return {"type": kind, "index": index, "ids": [one if isinstance(one, str) else repr(one) for one in ids]}
 
 
-def _judge_result(messages: Sequence[Message], index: int, caller: int) -> dict[str, Any]:
+def _caller(messages: Sequence[Message], index: int) -> int:
+    """Index of the assistant message that the results just before *index* belong to."""
+    index -= 1
+    while index >= 0 and type(messages[index]) is ToolResultMessage:
+        index -= 1
+    return index
+
+
+def _missing(messages: Sequence[Message], index: int, waiting: set[str]) -> dict[str, Any]:
+    caller = _caller(messages, index)
+    in_order = dict.fromkeys(call.id for call in _calls(messages[caller]) if call.id in waiting)
+    return _violation("missing_tool_result", caller, *in_order)
+
+
+def _judge_call(call_id: object, index: int) -> dict[str, Any]:
+    """What is wrong with the id of a call: unusable, or used before in its message."""
+    return _violation(
+        "duplicate_tool_call_id" if _is_usable(call_id) else "invalid_tool_call_id", index, call_id
+    )
+
+
+def _judge_result(messages: Sequence[Message], index: int) -> dict[str, Any]:
     """What is wrong with a result that no call waits for."""
     call_id: object = getattr(messages[index], "tool_call_id", None)
     if not _is_usable(call_id):
         return _violation("invalid_tool_call_id", index, call_id)
-    if caller < 0:
+    caller = _caller(messages, index)
+    calls = _calls(messages[caller]) if caller >= 0 else []
+    if not calls:
         return _violation("orphan_tool_result", index, call_id)
-    called = any(call.id == call_id for call in _calls(messages[caller]))
+    called = any(call.id == call_id for call in calls)
     return _violation("duplicate_tool_result" if called else "unexpected_tool_result", index, call_id)
-
-
-def _read_calls(message: AssistantMessage, index: int, violations: list[dict[str, Any]]) -> set[str]:
-    ids: set[str] = set()
-    for block in message.content:
-        if type(block) is not ToolCall:
-            continue
-        if not _is_usable(block.id):
-            violations.append(_violation("invalid_tool_call_id", index, block.id))
-        elif block.id in ids:
-            violations.append(_violation("duplicate_tool_call_id", index, block.id))
-        else:
-            ids.add(block.id)
-    return ids
-
-
-def _in_order(message: Message, ids: set[str]) -> list[str]:
-    return list(dict.fromkeys(call.id for call in _calls(message) if call.id in ids))
 
 
 def _repair_calls(
