@@ -1,0 +1,270 @@
+"""EventStream: a bounded hand-over of events from one thread to an iterating caller.
+
+A full stream holds its producer up (``when_full="block"``, the default: backpressure), refuses
+the event (``"error"``), or drops the oldest or the newest. The terminal event is delivered
+under every policy. Buffered events stay readable after a cancel.
+
+Source: research facts ES-1 to ES-17, T160 to T193.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import ConfigurationError, RunAborted, WaitTimeout, YiemAgentError
+
+__all__ = ["EventStream", "PushOutcome", "StreamStats", "WhenFull"]
+
+T = TypeVar("T")
+PushOutcome: TypeAlias = Literal["ok", "overflow", "canceled"]
+WhenFull: TypeAlias = Literal["block", "error", "drop_oldest", "drop_newest"]
+
+_SLICE = 0.5  # Longest single wait, so that Ctrl-C gets through on every platform.
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """Events waiting, the bound, and how many were dropped or refused."""
+
+    queue_size: int
+    max_queue: int
+    dropped: int
+
+
+class EventStream(Generic[T]):
+    """Bounded, closable, iterable; any number of threads may push, iterate and wait.
+
+    Several consumers share the events: each event goes to exactly one of them, and exactly one
+    sees the terminal event.
+
+    Args:
+        max_queue: Most events that wait to be read, at least 1.
+        when_full: What a push into a full stream does.
+        timeout: Seconds after which an unfinished stream is cancelled with reason "timeout";
+            None = never.
+        signal: Aborted when the stream is cancelled, before anything else happens.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_queue: int = 10_000,
+        when_full: WhenFull = "block",
+        timeout: float | None = None,
+        signal: AbortSignal | None = None,
+    ) -> None:
+        if max_queue < 1:
+            raise ConfigurationError(f"max_queue must be at least 1, got {max_queue}")
+        if when_full not in ("block", "error", "drop_oldest", "drop_newest"):
+            raise ConfigurationError(
+                f"when_full must be block, error, drop_oldest or drop_newest, got {when_full!r}"
+            )
+        self._max_queue = max_queue
+        self._when_full = when_full
+        self._deadline = None if timeout is None else monotonic() + timeout
+        self._signals = [signal] if signal is not None else []
+        # Guards everything below; nothing foreign is called under it.
+        self._changed = threading.Condition(threading.Lock())
+        self._events: deque[T] = deque()
+        self._dropped = 0
+        self._finished = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._reason: str | None = None
+
+    # -- producing ---------------------------------------------------------------------
+
+    def push(self, event: T, *, timeout: float | None = None) -> PushOutcome:
+        """Add *event*.
+
+        Args:
+            timeout: Most seconds to wait for room under ``"block"``; None = until there is some.
+
+        Returns:
+            ``"ok"``; ``"overflow"`` when it was refused; ``"canceled"`` when the stream is over.
+        """
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            if not self._make_room(deadline):
+                return "canceled" if self._over() else "overflow"
+            if self._dropping_newest():
+                self._dropped += 1
+                return "ok"
+            self._events.append(event)
+            self._changed.notify_all()
+            return "ok"
+
+    def push_nowait(self, event: T) -> None:
+        """Add *event* if there is room, count it as dropped if not; never blocks or reports."""
+        self.push(event, timeout=0)
+
+    def complete(self, result: Any = None, event: T | None = None) -> bool:
+        """End the stream well: *event* is its last one, ``result()`` gives *result*.
+
+        Returns:
+            Whether this call ended it; the first of ``complete``, ``fail`` and ``cancel`` wins.
+        """
+        return self._finish(event, result=result)
+
+    def fail(self, error: BaseException, event: T | None = None) -> bool:
+        """End the stream badly: ``result()`` raises *error*. Returns whether this call ended it."""
+        return self._finish(event, error=error)
+
+    def attach(self, signal: AbortSignal) -> None:
+        """Abort *signal* too when the stream is cancelled; replaces the signals given before."""
+        with self._changed:
+            self._signals = [signal]
+
+    def produce(self, body: Callable[[], object], *, name: str = "stream") -> threading.Thread:
+        """Run *body* as the producer on a daemon thread of its own.
+
+        The stream is ended when it dies: with what it raised, or with an error when it returns
+        without having ended the stream.
+        """
+
+        def guarded() -> None:
+            try:
+                body()
+            except BaseException as error:
+                self.fail(error)
+            else:
+                self.fail(YiemAgentError("the producer returned without ending its event stream"))
+
+        thread = threading.Thread(target=guarded, name=f"yiemagent-{name}", daemon=True)
+        thread.start()
+        return thread
+
+    # -- consuming ---------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield events until the terminal one; blocks for more. Ends at once when all is read."""
+        while True:
+            with self._changed:
+                while not self._events:
+                    if self._over():
+                        return
+                    self._changed.wait(_slice(self._deadline))
+                event = self._events.popleft()
+                self._changed.notify_all()
+            yield event
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the end and give what ``complete`` was given. Consumes no event.
+
+        Raises:
+            WaitTimeout: *timeout* seconds passed; the stream goes on.
+            RunAborted: The stream was cancelled; ``reason`` says why.
+            BaseException: What ``fail`` was given.
+        """
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while not self._over():
+                if deadline is not None and monotonic() >= deadline:
+                    raise WaitTimeout(f"the event stream did not end within {timeout} s")
+                self._changed.wait(_slice(_earlier(deadline, self._deadline)))
+            if self._error is not None:
+                raise self._error
+            return self._result
+
+    def cancel(self, reason: str = "canceled") -> bool:
+        """End the stream because nobody wants it: aborts the signals first, then wakes everybody.
+
+        Events already buffered stay readable. Returns whether this call ended it.
+        """
+        with self._changed:
+            if self._finished:
+                return False
+            signals = list(self._signals)
+        for signal in signals:
+            signal.abort(reason)
+        return self._finish(None, error=RunAborted(f"Stream canceled: {reason}", reason=reason), reason=reason)
+
+    # -- looking -----------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stream is over; events may still wait to be read."""
+        with self._changed:
+            return self._over()
+
+    @property
+    def reason(self) -> str | None:
+        """Why the stream was cancelled; None when it was not."""
+        return self._reason
+
+    @property
+    def stats(self) -> StreamStats:
+        """How full the stream is."""
+        with self._changed:
+            return StreamStats(len(self._events), self._max_queue, self._dropped)
+
+    def __repr__(self) -> str:
+        return f"<EventStream {'finished' if self._finished else 'open'} {self.stats}>"
+
+    # -- under the lock ----------------------------------------------------------------
+
+    def _over(self) -> bool:
+        if not self._finished and self._deadline is not None and monotonic() >= self._deadline:
+            self._finished = True
+            self._reason = "timeout"
+            self._error = RunAborted("Stream canceled: timeout", reason="timeout")
+            # The signals' callbacks are foreign code and may not run under the lock.
+            for signal in self._signals:
+                threading.Thread(target=signal.abort, args=("timeout",), daemon=True).start()
+            self._changed.notify_all()
+        return self._finished
+
+    def _make_room(self, deadline: float | None) -> bool:
+        while not self._over():
+            if len(self._events) < self._max_queue or self._when_full == "drop_newest":
+                return True
+            if self._when_full == "drop_oldest":
+                self._events.popleft()
+                self._dropped += 1
+                return True
+            left = None if deadline is None else deadline - monotonic()
+            if self._when_full == "error" or (left is not None and left <= 0):
+                self._dropped += 1
+                return False
+            self._changed.wait(_slice(_earlier(deadline, self._deadline)))
+        return False
+
+    def _dropping_newest(self) -> bool:
+        return self._when_full == "drop_newest" and len(self._events) >= self._max_queue
+
+    def _finish(
+        self,
+        event: T | None,
+        *,
+        result: Any = None,
+        error: BaseException | None = None,
+        reason: str | None = None,
+    ) -> bool:
+        with self._changed:
+            if self._over():
+                return False
+            self._finished = True
+            self._result, self._error, self._reason = result, error, reason
+            if event is not None:
+                if len(self._events) >= self._max_queue and self._when_full != "block":
+                    self._events.popleft()
+                    self._dropped += 1
+                self._events.append(event)
+            self._changed.notify_all()
+            return True
+
+
+def _earlier(a: float | None, b: float | None) -> float | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def _slice(deadline: float | None) -> float:
+    return _SLICE if deadline is None else max(0.0, min(_SLICE, deadline - monotonic()))
