@@ -17,7 +17,7 @@
         RateLimited  AuthenticationFailed  ContextOverflow  InvalidResponse
         StreamTruncated  EmptyResponse  ConnectionFailed  LlmTimeout (TimeoutError)
       McpError                            an MCP server or its transport failed
-        McpTimeout (TimeoutError)  McpConnectionError  McpProtocolError
+        McpTimeout (TimeoutError)  McpConnectionError  McpProtocolError  McpAuthorizationError
 
 Inside a run errors are data: an error result, or an assistant message with
 ``stop_reason="error"``. Outside it they are raised. All of them survive pickling.
@@ -43,6 +43,7 @@ __all__ = [
     "InvalidTranscript",
     "LlmError",
     "LlmTimeout",
+    "McpAuthorizationError",
     "McpConnectionError",
     "McpError",
     "McpProtocolError",
@@ -253,3 +254,25 @@ class McpConnectionError(McpError):
 
 class McpProtocolError(McpError):
     """The server said something that the protocol does not allow."""
+
+
+class McpAuthorizationError(McpError):
+    """An MCP server wants an authorization that we do not have and could not get.
+
+    Attributes:
+        error: OAuth error code, such as ``access_denied``; empty when the error is ours.
+        status: HTTP status of the answer that said no, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error: str = "",
+        status: int | None = None,
+        code: int | None = None,
+        data: Any = None,
+    ) -> None:
+        super().__init__(message, code=code, data=data)
+        self.error = error
+        self.status = status
