@@ -162,6 +162,7 @@ class UserMessage:
     content: tuple[ContentBlock, ...]
     timestamp: float = field(default_factory=time.time, kw_only=True)
     _wire: Any = field(default=None, init=False, repr=False, compare=False)
+    _size: int | None = field(default=None, init=False, repr=False, compare=False)
 
     role: ClassVar[str] = "user"
 
@@ -200,6 +201,7 @@ class AssistantMessage:
     """What the same provider wants echoed with this message."""
     timestamp: float = field(default_factory=time.time, kw_only=True)
     _wire: Any = field(default=None, init=False, repr=False, compare=False)
+    _size: int | None = field(default=None, init=False, repr=False, compare=False)
 
     role: ClassVar[str] = "assistant"
 
@@ -239,6 +241,7 @@ class ToolResultMessage:
     added_tool_names: tuple[str, ...] = field(default=(), kw_only=True)
     timestamp: float = field(default_factory=time.time, kw_only=True)
     _wire: Any = field(default=None, init=False, repr=False, compare=False)
+    _size: int | None = field(default=None, init=False, repr=False, compare=False)
 
     role: ClassVar[str] = "tool_result"
 
