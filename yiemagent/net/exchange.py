@@ -1,0 +1,189 @@
+"""One request on its way, and how another thread ends it in any phase.
+
+Measured: ``response.close()`` from another thread blocks until the next byte; shutting the
+socket down ends a blocked read within a millisecond, over TLS too, before and after the
+headers (F-04, F-05). DNS and connect cannot be interrupted, so a new connection is opened on
+a helper thread that can be left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from yiemagent.abort import AbortSignal
+from yiemagent.net.errors import HttpAborted, HttpTimeout
+
+__all__ = ["Exchange"]
+
+
+class Exchange:
+    """The state that the thread which waits and the thread which aborts share.
+
+    Args:
+        signal: Ends the exchange when aborted; None: nothing does.
+        connect_limit: ``time.monotonic()`` value until which a new connection must stand.
+        connect_seconds: The same as a number of seconds, for the message.
+        deadline: ``time.monotonic()`` value until which the whole exchange must be over.
+    """
+
+    __slots__ = (
+        "_forget",
+        "_lock",
+        "_sock",
+        "_wake",
+        "connect_limit",
+        "connect_seconds",
+        "cut",
+        "deadline",
+        "fresh",
+        "signal",
+    )
+
+    def __init__(
+        self,
+        signal: AbortSignal | None,
+        connect_limit: float | None,
+        connect_seconds: float | None,
+        deadline: float | None,
+    ) -> None:
+        self.signal = signal
+        self.connect_limit = connect_limit
+        self.connect_seconds = connect_seconds
+        self.deadline = deadline
+        self.fresh = False
+        self.cut = False
+        self._sock: Any = None
+        self._wake: threading.Event | None = None
+        # Guards cut, _sock and _wake, so that a late abort never hits a socket that was given
+        # back to the pool. The shutdown under it does not block.
+        self._lock = threading.Lock()
+        self._forget = signal.on_abort(self._cut) if signal is not None else None
+
+    @property
+    def sock(self) -> Any:
+        """The connected socket, or None (before connect, or with a transport that has none)."""
+        return self._sock
+
+    def attach(self, sock: Any) -> None:
+        """Make *sock* the one that an abort shuts down.
+
+        Raises:
+            HttpAborted: The abort came first.
+        """
+        with self._lock:
+            if not self.cut:
+                self._sock = sock
+                return
+        raise self.aborted()
+
+    def end(self) -> None:
+        """Let go of socket and signal: from here on an abort changes nothing."""
+        with self._lock:
+            self._sock = None
+        forget, self._forget = self._forget, None
+        if forget is not None:
+            forget()
+
+    def aborted(self) -> HttpAborted:
+        """The error to raise once the exchange was cut."""
+        return HttpAborted(reason=self.signal.reason if self.signal is not None else "")
+
+    def connect(self, connection: Any, connect: Callable[[], object]) -> None:
+        """Open *connection* by calling *connect*, and watch its socket.
+
+        Raises:
+            HttpAborted: Aborted meanwhile; the helper thread closes what it may still open.
+            HttpTimeout: Phase ``connect`` or ``total``.
+        """
+        self.fresh = True
+        if self.signal is None and self.connect_limit is None:
+            connect()
+        else:
+            self._connect_on_helper(connection, connect)
+        self.attach(connection.sock)
+
+    def opening(self, sock: Any) -> Any:
+        """Watch a socket whose TLS or proxy handshake is still to come.
+
+        The TLS layer takes the descriptor out of *sock*, so a duplicate of it is watched until
+        ``attach`` names the final one.
+        """
+        double = sock.dup()
+        try:
+            self.attach(double)
+        except HttpAborted:
+            double.close()
+            sock.close()
+            raise
+        return double
+
+    def _connect_on_helper(self, connection: Any, connect: Callable[[], object]) -> None:
+        done = threading.Event()
+        outcome: list[BaseException | None] = []
+        with self._lock:
+            if self.cut:
+                raise self.aborted()
+            self._wake = done
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                connect()
+            except BaseException as raised:
+                error = raised
+            with self._lock:
+                left = self._wake is not done
+                outcome.append(error)
+            if left:
+                with contextlib.suppress(Exception):
+                    connection.close()
+            done.set()
+
+        threading.Thread(target=work, name="yiemagent-net-connect", daemon=True).start()
+        limit = self.connect_limit
+        done.wait(None if limit is None else max(0.0, limit - time.monotonic()))
+        with self._lock:
+            self._wake = None
+            finished = bool(outcome)
+            if not finished and not self.cut:
+                self._shut()
+        if self.cut:
+            if finished:
+                connection.close()
+            raise self.aborted()
+        if not finished:
+            raise self._connect_timeout()
+        if outcome[0] is not None:
+            raise outcome[0]
+
+    def _connect_timeout(self) -> HttpTimeout:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return HttpTimeout("no connection before the deadline", phase="total")
+        return HttpTimeout(
+            f"no connection within {self.connect_seconds} s",
+            phase="connect",
+            limit=self.connect_seconds,
+        )
+
+    def _cut(self) -> None:
+        with self._lock:
+            self.cut = True
+            self._shut()
+            wake = self._wake
+        if wake is not None:
+            wake.set()
+
+    def _shut(self) -> None:
+        sock = self._sock
+        if sock is None:
+            return
+        # TLS inside a TLS proxy has no shutdown of its own; the socket below it has.
+        inner = sock if hasattr(sock, "shutdown") else getattr(sock, "socket", None)
+        if inner is not None:
+            with contextlib.suppress(OSError):
+                inner.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,111 @@
+"""Connections that are kept open: a lane is a requests adapter with one connection.
+
+A lane is used by one exchange at a time, whatever the thread, so nothing of requests is ever
+shared between threads, and threads that come and go still find a warm connection. A child
+process starts with none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from yiemagent.forking import forget_parent_on_fork
+
+if TYPE_CHECKING:
+    from yiemagent.net.adapter import Lane
+
+__all__ = ["Lanes", "shared_lanes"]
+
+_IDLE_SECONDS = 300.0
+"""Balancers drop idle connections after 60 to 350 s; older ones are not worth a try."""
+_IDLE_LIMIT = 64
+"""Idle lanes kept at most for one key."""
+
+
+class Lanes:
+    """A set of idle lanes by key (origin, proxy, TLS settings). Any thread.
+
+    It is closed when collected, or by ``close``; lanes in use are then closed when they come
+    back.
+    """
+
+    def __init__(self) -> None:
+        # Guards _idle, _closed and _swept.
+        self._lock = threading.Lock()
+        self._idle: dict[Hashable, list[Lane]] = {}
+        self._closed = False
+        self._swept = 0.0
+        forget_parent_on_fork(self)
+        weakref.finalize(self, _close_all, self._idle).atexit = False
+
+    def take(self, key: Hashable) -> Lane | None:
+        """The lane for *key* that was used last, or None when there is no idle one."""
+        with self._lock:
+            idle = self._idle.get(key)
+            return idle.pop() if idle else None
+
+    def give(self, lane: Lane) -> None:
+        """Take *lane* back; called when its exchange is over."""
+        now = time.monotonic()
+        lane.idle_since = now
+        surplus: list[Lane] = []
+        with self._lock:
+            if self._closed:
+                surplus.append(lane)
+            else:
+                idle = self._idle.setdefault(lane.key, [])
+                idle.append(lane)
+                if len(idle) > _IDLE_LIMIT:
+                    surplus.append(idle.pop(0))
+                if now - self._swept > _IDLE_SECONDS / 2:
+                    self._swept = now
+                    surplus += self._stale(now)
+        for extra in surplus:
+            extra.close()
+
+    def close(self) -> None:
+        """Close what is idle, and from now on what comes back."""
+        with self._lock:
+            self._closed = True
+            lanes = [lane for idle in self._idle.values() for lane in idle]
+            self._idle.clear()
+        for lane in lanes:
+            lane.close()
+
+    def _stale(self, now: float) -> list[Lane]:
+        stale = []
+        for key, idle in list(self._idle.items()):
+            fresh = [lane for lane in idle if now - lane.idle_since <= _IDLE_SECONDS]
+            stale += [lane for lane in idle if now - lane.idle_since > _IDLE_SECONDS]
+            if fresh:
+                self._idle[key] = fresh
+            else:
+                del self._idle[key]
+        return stale
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._idle = {}
+        self._swept = 0.0
+
+
+def _close_all(idle: dict[Hashable, list[Lane]]) -> None:
+    for lanes in idle.values():
+        for lane in lanes:
+            lane.close()
+
+
+_shared: Lanes | None = None
+
+
+def shared_lanes() -> Lanes:
+    """The lanes of this process: an agent made for each web request still finds a warm one."""
+    global _shared
+    lanes = _shared
+    if lanes is None:
+        lanes = _shared = Lanes()
+    return lanes
