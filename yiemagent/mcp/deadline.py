@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 
 from yiemagent.errors import ConfigurationError
 
 __all__ = ["Deadline", "check_seconds"]
+
+HELD_SLICE = 0.5
+"""Seconds after which a wait asks again while the clock stands still."""
 
 
 def check_seconds(name: str, value: float | None) -> float | None:
@@ -31,17 +35,18 @@ def check_seconds(name: str, value: float | None) -> float | None:
 class Deadline:
     """The moment at which a call ends, on the monotonic clock.
 
-    Progress may push it back (``extend``), never past the hard limit. A wait therefore asks for
-    ``remaining`` each time it begins, and asks again before it gives up. Any thread may call
-    any method; a reader sees the old or the new moment.
+    Progress may push it back (``extend``) and it stands still while the user is asked
+    (``hold``), both never past the hard limit. A wait therefore waits for ``remaining`` seconds
+    at most, then looks at ``expired``, and begins again when that is False. Any thread may
+    call any method.
 
     Args:
         timeout: Seconds from now; None never ends, 0 has ended already.
-        limit: Seconds from now that ``extend`` cannot pass; None for no such limit.
+        limit: Seconds from now that ``extend`` and ``hold`` cannot pass; None for no such limit.
         clock: For tests; ``time.monotonic`` by default.
     """
 
-    __slots__ = ("_clock", "_limit_at", "at", "timeout")
+    __slots__ = ("_clock", "_held", "_left", "_limit_at", "_lock", "at", "timeout")
 
     at: float | None
     """The moment by the clock, or None when the call may take for ever."""
@@ -56,6 +61,10 @@ class Deadline:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        # Guards _held, _left and the changes of at.
+        self._lock = threading.Lock()
+        self._held = 0
+        self._left: float | None = None
         self.timeout = timeout
         if timeout is None and limit is None:
             self.at = self._limit_at = None
@@ -70,29 +79,51 @@ class Deadline:
         return self._limit_at if at is None else min(at, self._limit_at)
 
     def remaining(self) -> float | None:
-        """Seconds left, never negative; None when there is no end."""
-        return None if self.at is None else max(0.0, self.at - self._clock())
+        """Seconds that a wait may last before it asks again, never negative; None: no end."""
+        at = self.at
+        left = None if at is None else max(0.0, at - self._clock())
+        if self._held:
+            return HELD_SLICE if left is None else min(left, HELD_SLICE)
+        return left
 
     @property
     def expired(self) -> bool:
         """Whether the moment has passed."""
-        return self.at is not None and self._clock() >= self.at
+        at = self.at
+        return at is not None and self._clock() >= at
 
     def extend(self, seconds: float | None) -> None:
         """Count *seconds* from now again (None: until the hard limit); never makes it earlier."""
-        if self.at is None:
-            return
-        at = self._bounded(None if seconds is None else self._clock() + seconds)
-        if at is None or at > self.at:
-            self.at = at
+        with self._lock:
+            if self.at is None or self._held:
+                return
+            at = self._bounded(None if seconds is None else self._clock() + seconds)
+            if at is None or at > self.at:
+                self.at = at
+
+    def hold(self) -> None:
+        """Stop the clock; each ``hold`` needs its ``release``."""
+        with self._lock:
+            self._held += 1
+            if self._held == 1:
+                self._left = None if self.at is None else max(0.0, self.at - self._clock())
+                self.at = self._limit_at
+
+    def release(self) -> None:
+        """Let the clock run again, with the seconds that were left."""
+        with self._lock:
+            self._held -= 1
+            if self._held == 0:
+                self.at = self._bounded(None if self._left is None else self._clock() + self._left)
 
     def within(self, seconds: float | None) -> Deadline:
-        """A new deadline *seconds* from now, or this one's moment where that is earlier."""
-        remaining = self.remaining()
-        if seconds is None or (remaining is not None and remaining < seconds):
-            return Deadline(remaining, clock=self._clock)
+        """A new deadline *seconds* from now, or at this one's moment where that is earlier."""
+        at = self.at
+        left = None if at is None else max(0.0, at - self._clock())
+        if seconds is None or (left is not None and left < seconds):
+            return Deadline(left, clock=self._clock)
         return Deadline(seconds, clock=self._clock)
 
     def __repr__(self) -> str:
-        remaining = self.remaining()
-        return "<Deadline never>" if remaining is None else f"<Deadline in {remaining:.3f} s>"
+        at = self.at
+        return "<Deadline never>" if at is None else f"<Deadline in {at - self._clock():.3f} s>"

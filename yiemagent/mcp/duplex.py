@@ -1,0 +1,233 @@
+"""A connection whose two sides speak at will over one channel: ids, answers, cancellation.
+
+Shared by the wires that have one channel for everything (stdio, in memory). A wire derives
+from ``DuplexConnection``, says how to post a message and how to shut, and calls ``deliver`` for
+each message it reads and ``lose`` when it ends.
+
+Source: E-07, E-08, E-11, E-14; field problems 9, 20-22, 26, 27.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import McpConnectionError, McpTimeout, RunAborted
+from yiemagent.mcp.deadline import Deadline
+from yiemagent.mcp.jsonrpc import Message, id_key, kind_of, make_notification, owner_key
+from yiemagent.mcp.transport import OnMessage, Receiver
+
+__all__ = ["DuplexConnection"]
+
+logger = logging.getLogger(__name__)
+
+_ABORTED: Final = object()
+
+
+def _nothing() -> None:
+    return None
+
+
+class DuplexConnection:
+    """The half of a ``Connection`` that is the same on every duplex wire.
+
+    Args:
+        receiver: Gets what belongs to no exchange.
+        label: What messages call the server.
+    """
+
+    def __init__(self, receiver: Receiver, label: str) -> None:
+        self._receiver = receiver
+        self._label = label
+        # Guards _inboxes and _gone.
+        self._lock = threading.Lock()
+        self._inboxes: dict[str | None, queue.SimpleQueue[Any]] = {}
+        self._gone: str | None = None
+
+    # --- what a wire provides
+
+    def _post(self, message: Message) -> None:
+        """Hand *message* to the wire without ever blocking."""
+        raise NotImplementedError
+
+    def _shut(self, timeout: float) -> None:
+        """End the wire; called once."""
+        raise NotImplementedError
+
+    def _detail(self) -> str:
+        """What may explain a silence, to be appended to a message; empty or beginning with a space."""
+        return ""
+
+    # --- Connection
+
+    @property
+    def alive(self) -> bool:
+        """Whether a new exchange may begin."""
+        return self._gone is None
+
+    def established(self, version: str) -> None:
+        """Nothing depends on the version here."""
+
+    def exchange(
+        self,
+        request: Message,
+        *,
+        headers: Mapping[str, str],
+        deadline: Deadline,
+        signal: AbortSignal | None,
+        on_message: OnMessage,
+    ) -> Message:
+        """See ``Connection.exchange``."""
+        key = id_key(request["id"])
+        inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        if signal is not None:
+            signal.raise_if_aborted()
+        if deadline.expired:
+            raise self._timeout(request, deadline)
+        with self._lock:
+            if self._gone is not None:
+                raise McpConnectionError(self._gone)
+            self._inboxes[key] = inbox
+        withdraw = _nothing if signal is None else signal.on_abort(functools.partial(inbox.put, _ABORTED))
+        try:
+            self._post(request)
+            return self._await(inbox, request, deadline, signal, on_message)
+        except McpConnectionError:
+            raise
+        except BaseException as exc:
+            self._forget(key)
+            self._cancel(request, exc)
+            raise
+        finally:
+            withdraw()
+            self._forget(key)
+
+    def _await(
+        self,
+        inbox: queue.SimpleQueue[Any],
+        request: Message,
+        deadline: Deadline,
+        signal: AbortSignal | None,
+        on_message: OnMessage,
+    ) -> Message:
+        while True:
+            try:
+                item = inbox.get(timeout=deadline.remaining())
+            except queue.Empty:
+                if deadline.expired:
+                    raise self._timeout(request, deadline) from None
+                continue
+            if isinstance(item, str):
+                raise McpConnectionError(item)
+            if item is _ABORTED:
+                if signal is not None:
+                    signal.raise_if_aborted()
+            elif "method" in item:
+                on_message(item)
+                if deadline.expired:
+                    raise self._timeout(request, deadline)
+            else:
+                response: Message = item
+                return response
+
+    def _timeout(self, request: Message, deadline: Deadline) -> McpTimeout:
+        waited = "in time" if deadline.timeout is None else f"within {deadline.timeout:g} s"
+        return McpTimeout(f"{self._label} did not answer {request['method']} {waited}{self._detail()}")
+
+    def _cancel(self, request: Message, cause: BaseException) -> None:
+        if request["method"] == "initialize":
+            return
+        reason = (cause.reason or "aborted") if isinstance(cause, RunAborted) else type(cause).__name__
+        if isinstance(cause, McpTimeout):
+            reason = "the client's timeout passed"
+        try:
+            self._post(
+                make_notification("notifications/cancelled", {"requestId": request["id"], "reason": reason})
+            )
+        except McpConnectionError as exc:
+            logger.debug("server=%s | could not cancel: %s", self._label, exc)
+
+    def _forget(self, key: str | None) -> None:
+        with self._lock:
+            self._inboxes.pop(key, None)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        headers: Mapping[str, str],
+        deadline: Deadline,
+        signal: AbortSignal | None = None,
+    ) -> None:
+        """See ``Connection.send``; the message is handed over, so nothing is waited for."""
+        if self._gone is not None:
+            raise McpConnectionError(self._gone)
+        self._post(message)
+
+    def close(self, timeout: float) -> None:
+        """See ``Connection.close``."""
+        if self._end(f"the connection to {self._label} was closed"):
+            self._shut(timeout)
+
+    def abandon(self) -> None:
+        """See ``Connection.abandon``."""
+        self._lock = threading.Lock()
+        self._gone = f"the connection to {self._label} belongs to the process before the fork"
+        self._inboxes = {}
+
+    # --- what a wire calls
+
+    def deliver(self, message: Message) -> bool:
+        """Hand on one message that came over the wire. Reader's thread; never blocks.
+
+        Returns:
+            False when it is no JSON-RPC message at all.
+        """
+        kind = kind_of(message)
+        if kind == "response":
+            self._deliver_response(message)
+        elif kind == "request":
+            self._receiver.receive(self, message)
+        elif kind == "notification":
+            owner = owner_key(message)
+            inbox = None
+            if owner is not None:
+                with self._lock:
+                    inbox = self._inboxes.get(owner)
+            if inbox is None:
+                self._receiver.receive(self, message)
+            else:
+                inbox.put(message)
+        return kind != "invalid"
+
+    def _deliver_response(self, message: Message) -> None:
+        key = id_key(message.get("id"))
+        with self._lock:
+            inbox = self._inboxes.get(key)
+            if inbox is None and key is None and len(self._inboxes) == 1:
+                # An error without an id answers a request that could not be read: ours, if only one waits.
+                inbox = next(iter(self._inboxes.values()))
+        if inbox is None:
+            logger.debug("server=%s id=%s | dropped a response nobody waits for", self._label, key)
+        else:
+            inbox.put(message)
+
+    def lose(self, text: str) -> None:
+        """End all exchanges because the wire ended by itself. Reader's thread."""
+        if self._end(text):
+            self._receiver.lost(self, McpConnectionError(text))
+
+    def _end(self, text: str) -> bool:
+        with self._lock:
+            if self._gone is not None:
+                return False
+            self._gone = text
+            inboxes = list(self._inboxes.values())
+        for inbox in inboxes:
+            inbox.put(text)
+        return True
