@@ -1,0 +1,145 @@
+"""Tool calls in flight: started on tool threads, waited for as long as the run wants to.
+
+Only the loop's thread uses a ``Flight``. Tools speak to it through one mailbox, so events stay
+in one order and on one thread. A call is over for the run when its outcome was taken, its time
+was up, or the run was aborted and the grace passed; whatever it brings later is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from yiemagent.events import Log, ToolExecutionUpdate
+from yiemagent.kept_thread import KeptThread, Mailbox
+from yiemagent.loop.run_state import LoopRun
+from yiemagent.loop.tool_calls import (
+    ExecutedOutcome,
+    PreparedToolCall,
+    aborted_result,
+    execute_prepared_tool_call,
+    timed_out_result,
+)
+from yiemagent.tools.pool import AbandonedTool
+from yiemagent.tools.tool import ToolResult
+
+__all__ = ["Flight"]
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    prepared: PreparedToolCall
+    thread: KeptThread
+    deadline: float | None
+    timeout: float | None
+    over: bool = False
+    outcome: ExecutedOutcome | None = None
+    abandoned: AbandonedTool | None = field(default=None)
+
+
+class Flight:
+    """The calls of one batch that are running."""
+
+    __slots__ = ("_left_at", "_mail", "_run", "_running", "_stop_listening")
+
+    def __init__(self, run: LoopRun) -> None:
+        self._run = run
+        self._mail: Mailbox[Callable[[], _Entry | None]] = Mailbox()
+        self._running: list[_Entry] = []
+        self._left_at: float | None = None
+        self._stop_listening = run.signal.on_abort(self._mail.wake)
+
+    def start(self, prepared: PreparedToolCall, thread: KeptThread) -> None:
+        """Run *prepared* on *thread*, in a copy of this thread's context variables."""
+        timeout = (
+            prepared.tool.timeout if prepared.tool.timeout is not None else self._run.config.tool_timeout
+        )
+        deadline = None if timeout is None else monotonic() + timeout
+        entry = _Entry(prepared, thread, deadline, timeout)
+        work = execute_prepared_tool_call(self._run, prepared, self._updater(entry), self._logger(entry))
+        self._running.append(entry)
+        thread.start(lambda: self._finish(entry, work))
+
+    def next(self) -> tuple[PreparedToolCall, ExecutedOutcome]:
+        """Wait for the next call to be over. Events of running calls are emitted meanwhile."""
+        while True:
+            mail = self._mail.take(self._nearest())
+            if mail is not None:
+                entry = mail()
+                if entry is not None:
+                    assert entry.outcome is not None
+                    self._run.threads.give_back(entry.thread)
+                    return self._take(entry, entry.outcome)
+                continue
+            self._run.expire()
+            now = monotonic()
+            if self._run.signal.aborted and self._left_at is None:
+                self._left_at = now + self._run.config.abort_grace
+            for entry in self._running:
+                if entry.outcome is not None:
+                    continue  # Finished results are kept: its mail is on the way (case F-10).
+                if self._left_at is not None and now >= self._left_at:
+                    return self._leave(entry, aborted_result(started=True), "aborted")
+                if entry.deadline is not None and now >= entry.deadline:
+                    assert entry.timeout is not None
+                    name = entry.prepared.call.name
+                    return self._leave(entry, timed_out_result(name, entry.timeout), "tool_timeout")
+
+    def close(self) -> None:
+        """Nothing is in flight any more."""
+        self._stop_listening()
+
+    def _nearest(self) -> float | None:
+        deadlines = [entry.deadline for entry in self._running if entry.deadline is not None]
+        if self._left_at is not None:
+            deadlines.append(self._left_at)
+        elif self._run.budget.deadline is not None:
+            deadlines.append(self._run.budget.deadline)
+        return min(deadlines, default=None)
+
+    def _take(self, entry: _Entry, outcome: ExecutedOutcome) -> tuple[PreparedToolCall, ExecutedOutcome]:
+        entry.over = True
+        self._running.remove(entry)
+        return entry.prepared, outcome
+
+    def _leave(
+        self, entry: _Entry, result: ToolResult, reason: str
+    ) -> tuple[PreparedToolCall, ExecutedOutcome]:
+        call = entry.prepared.call
+        entry.abandoned = AbandonedTool(call.id, call.name)
+        self._run.threads.abandon(entry.thread, entry.abandoned)
+        entry.prepared.signal.abort(reason)
+        if entry.outcome is not None:
+            # It ended in this very moment: nothing is left running, but the decision stands.
+            self._run.threads.came_back(entry.abandoned)
+        return self._take(entry, ExecutedOutcome(result, True, left=reason == "aborted"))
+
+    # -- on the tool's thread ------------------------------------------------------------
+
+    def _finish(self, entry: _Entry, work: Callable[[], ExecutedOutcome]) -> None:
+        entry.outcome = work()
+        if entry.abandoned is not None:
+            self._run.threads.came_back(entry.abandoned)
+        else:
+            self._mail.put(lambda: None if entry.over else entry)
+
+    def _updater(self, entry: _Entry) -> Callable[[ToolResult | str], None]:
+        call = entry.prepared.call
+
+        def on_update(partial: ToolResult | str, /) -> None:
+            if entry.over:
+                return
+            result = ToolResult(partial) if isinstance(partial, str) else partial  # type: ignore[arg-type]
+            event = ToolExecutionUpdate(call.id, call.name, call.arguments, result)
+            self._mail.put(lambda: None if entry.over else self._run.emit(event))
+
+        return on_update
+
+    def _logger(self, entry: _Entry) -> Callable[..., None]:
+        def event_sink(text: str, publish: bool = False) -> None:
+            if not entry.over:
+                event = Log(str(text), publish)
+                self._mail.put(lambda: None if entry.over else self._run.emit(event))
+
+        return event_sink
