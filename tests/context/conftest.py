@@ -41,7 +41,7 @@ def _groups(draw: st.DrawFn) -> list[Message]:
 _single = st.one_of(
     contents.map(UserMessage),
     contents.map(AssistantMessage),
-    st.just(CustomMessage("note", "n")),
+    st.builds(CustomMessage, st.just("note"), st.just("n")),
 ).map(lambda message: [message])
 
 
@@ -53,7 +53,7 @@ def _broken(draw: st.DrawFn) -> list[Message]:
         contents.map(UserMessage),
         st.lists(call, max_size=3).map(lambda calls: AssistantMessage(tuple(calls))),
         st.builds(lambda one: ToolResultMessage(one, "look", "r"), ids),
-        st.just(CustomMessage("note", "n")),
+        st.builds(CustomMessage, st.just("note"), st.just("n")),
     )
     return draw(st.lists(message, max_size=12))
 

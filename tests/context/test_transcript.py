@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from yiemagent.context.transcript import (
     INTERRUPTED_TEXT,
     repair_transcript,
-    split_units,
+    units,
+    units_backwards,
     validate_transcript,
 )
 from yiemagent.errors import ConfigurationError, InvalidTranscript
@@ -319,12 +320,12 @@ def test_a_call_and_its_results_are_one_unit():
     """CX-6."""
     messages = [UserMessage("q"), calls("a", "b"), result("a"), result("b"), AssistantMessage("done")]
 
-    assert split_units(messages) == [(0, 1), (1, 4), (4, 5)]
+    assert list(units(messages)) == [(0, 1), (1, 4), (4, 5)]
 
 
 def test_orphan_results_are_units_of_their_own():
     """CX-6."""
-    assert split_units([result("a"), result("b"), UserMessage("q")]) == [(0, 1), (1, 2), (2, 3)]
+    assert list(units([result("a"), result("b"), UserMessage("q")])) == [(0, 1), (1, 2), (2, 3)]
 
 
 @given(st.data())
@@ -332,6 +333,17 @@ def test_units_have_no_gaps(strategies, data):
     """CX-6, for arbitrarily broken transcripts."""
     messages = data.draw(strategies.broken)
 
-    units = split_units(messages)
+    cut = list(units(messages))
 
-    assert [index for begin, end in units for index in range(begin, end)] == list(range(len(messages)))
+    assert [index for begin, end in cut for index in range(begin, end)] == list(range(len(messages)))
+
+
+@given(st.data())
+def test_units_are_the_same_from_both_ends(strategies, data):
+    """CX-6, for arbitrarily broken transcripts."""
+    messages = data.draw(strategies.broken)
+    forwards = list(units(messages))
+    start = data.draw(st.sampled_from([0, *(begin for begin, _ in forwards)]))
+
+    assert list(units_backwards(messages))[::-1] == forwards
+    assert list(units_backwards(messages, start))[::-1] == list(units(messages, start))

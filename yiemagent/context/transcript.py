@@ -7,7 +7,7 @@ be followed at once by exactly one result for each call; their order is free (TV
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +23,11 @@ from yiemagent.messages import (
 
 __all__ = [
     "INTERRUPTED_TEXT",
+    "has_calls",
     "interrupted_result",
     "repair_transcript",
-    "split_units",
+    "units",
+    "units_backwards",
     "validate_transcript",
 ]
 
@@ -149,7 +151,7 @@ def interrupted_result(call: ToolCall, timestamp: float) -> ToolResultMessage:
     )
 
 
-def split_units(messages: Sequence[Message], start: int = 0) -> list[tuple[int, int]]:
+def units(messages: Sequence[Message], start: int = 0) -> Iterator[tuple[int, int]]:
     """Cut a transcript into what may only be kept or dropped as a whole.
 
     A unit is an assistant message with tool calls together with the results that follow it at
@@ -159,22 +161,46 @@ def split_units(messages: Sequence[Message], start: int = 0) -> list[tuple[int, 
         messages: The transcript.
         start: Where to begin; must be the begin of a unit.
 
-    Returns:
+    Yields:
         ``(begin, end)`` of each unit, end exclusive, in order and without gaps.
     """
-    units: list[tuple[int, int]] = []
     begin, grouping = start, False
     for index in range(start, len(messages)):
         message = messages[index]
         if grouping and type(message) is ToolResultMessage:
             continue
         if index > begin:
-            units.append((begin, index))
+            yield begin, index
         begin = index
-        grouping = type(message) is AssistantMessage and bool(_calls(message))
+        grouping = has_calls(message)
     if begin < len(messages):
-        units.append((begin, len(messages)))
-    return units
+        yield begin, len(messages)
+
+
+def units_backwards(messages: Sequence[Message], stop: int = 0) -> Iterator[tuple[int, int]]:
+    """The same units, newest first, looking only at what is asked for.
+
+    Args:
+        messages: The transcript.
+        stop: The begin of a unit; it is the last one yielded.
+    """
+    end = len(messages)
+    while end > stop:
+        begin = end - 1
+        while begin > stop and type(messages[begin]) is ToolResultMessage:
+            begin -= 1
+        if end - begin > 1 and not has_calls(messages[begin]):
+            # Results without a call in front of them: each is alone, and what they follow too.
+            for index in range(end - 1, begin, -1):
+                yield index, index + 1
+            end = begin + 1
+        yield begin, end
+        end = begin
+
+
+def has_calls(message: Message) -> bool:
+    """Whether this is an assistant message with a tool call in it."""
+    return type(message) is AssistantMessage and any(type(block) is ToolCall for block in message.content)
 
 
 def _begin(messages: Sequence[Message], start: int) -> int:

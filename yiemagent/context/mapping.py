@@ -1,0 +1,50 @@
+"""Changing single messages on the way to a model, once each and not once each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from yiemagent.abort import AbortSignal
+from yiemagent.messages import Message
+
+__all__ = ["MessageMap", "continues"]
+
+
+class MessageMap:
+    """A ``transform_context`` that changes messages one by one and remembers what came of it.
+
+    The history stays untouched. A message that was changed before is the same object in the
+    next request, so that its size and wire form are made once. May be shared by conversations
+    and threads; then each call may start over.
+
+    Args:
+        change: Gives back the message itself or another one. Called once for each message as
+            long as the conversation only grows.
+    """
+
+    __slots__ = ("_change", "_state")
+
+    def __init__(self, change: Callable[[Message], Message]) -> None:
+        self._change = change
+        # (given, made) of the last call. Replaced as a whole and never changed, so that calls
+        # on several threads cannot mix up their conversations.
+        self._state: tuple[list[Message], list[Message]] = ([], [])
+
+    def __call__(self, messages: Sequence[Message], signal: AbortSignal | None = None) -> list[Message]:
+        given = list(messages)
+        seen, made = self._state
+        if not continues(given, seen):
+            seen, made = [], []
+        made = made + [self._change(message) for message in given[len(seen) :]]
+        self._state = (given, made)
+        return made.copy()
+
+
+def continues(messages: list[Message], seen: list[Message]) -> bool:
+    """Whether *messages* is *seen* and perhaps more; a few nanoseconds for each message."""
+    try:
+        # Lists compare by identity first. Only messages that were replaced are really compared,
+        # and what an application keeps in `details` may refuse that.
+        return messages[: len(seen)] == seen
+    except Exception:
+        return False
