@@ -76,6 +76,12 @@ class _LaneAdapter(HTTPAdapter):
         self._lane = lane
         self._pool: Any = None
 
+    def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        super().close()
+
     def get_connection_with_tls_context(
         self, request: Any, verify: Any, proxies: Any = None, cert: Any = None
     ) -> Any:

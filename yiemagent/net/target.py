@@ -14,7 +14,7 @@ from requests.utils import get_auth_from_url, get_environ_proxies, select_proxy,
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.net.public_url import public_url
-from yiemagent.net.tls import ca_from_environment
+from yiemagent.net.tls import ca_from_environment, ssl_context
 
 __all__ = ["Target", "make_target"]
 
@@ -51,7 +51,8 @@ def make_target(
         proxies: None for the environment's, but none for a loopback address (C-47).
 
     Raises:
-        ConfigurationError: The URL is not an absolute http or https URL.
+        ConfigurationError: The URL is not an absolute http or https URL, or a CA bundle or
+            client certificate cannot be used.
     """
     prepared = PreparedRequest()
     try:
@@ -68,6 +69,8 @@ def make_target(
         chosen = dict(proxies)
     if verify is None:
         verify = ca_from_environment() or True
+    if parts.scheme == "https":
+        ssl_context(verify, cert)  # here, where a bad path is still an error of its own
     proxy = select_proxy(full, chosen)
     via_http_proxy = proxy is not None and parts.scheme == "http" and not proxy.lower().startswith("socks")
     user, password = get_auth_from_url(full)

@@ -13,13 +13,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yiemagent.testing.gates import WAIT
+
 if TYPE_CHECKING:
     import ssl
 
 __all__ = ["Handler", "LoopbackServer", "ServedRequest"]
-
-_WAIT = 5.0
-"""Seconds after which a wait of a test gives up; reached only on failure."""
 
 
 class ServedRequest:
@@ -96,6 +95,11 @@ class ServedRequest:
             self.chunk(piece)
         self.chunk(b"")
 
+    def take_over(self) -> socket.socket:
+        """The connection itself, for what is no HTTP; it is closed after this request."""
+        self.hung_up = True
+        return self._sock
+
     def hang_up(self) -> None:
         """Close the connection after this request, cleanly."""
         self.hung_up = True
@@ -146,8 +150,8 @@ class LoopbackServer:
             TimeoutError: They did not within 5 s.
         """
         with self._arrived:
-            if not self._arrived.wait_for(lambda: len(self.requests) >= count, _WAIT):
-                raise TimeoutError(f"{len(self.requests)} of {count} requests arrived within {_WAIT} s")
+            if not self._arrived.wait_for(lambda: len(self.requests) >= count, WAIT):
+                raise TimeoutError(f"{len(self.requests)} of {count} requests arrived within {WAIT} s")
             return list(self.requests)
 
     def wait_for_disconnects(self) -> None:
@@ -157,8 +161,8 @@ class LoopbackServer:
             TimeoutError: One still was after 5 s.
         """
         with self._arrived:
-            if not self._arrived.wait_for(lambda: not self._open, _WAIT):
-                raise TimeoutError(f"{len(self._open)} connections are still open after {_WAIT} s")
+            if not self._arrived.wait_for(lambda: not self._open, WAIT):
+                raise TimeoutError(f"{len(self._open)} connections are still open after {WAIT} s")
 
     def drop_connections(self) -> None:
         """Close every open connection, as a server does with idle ones."""
@@ -181,7 +185,7 @@ class LoopbackServer:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         for thread in list(self._threads):
-            thread.join(_WAIT)
+            thread.join(WAIT)
         if self._errors:
             raise self._errors[0]
 
