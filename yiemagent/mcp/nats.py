@@ -1,0 +1,105 @@
+"""MCP over NATS: one request is one message, its answers come to an inbox of its own.
+
+The binding, since the specification has none: the JSON-RPC message is the payload, published
+to the server's subject with a reply inbox; the HTTP mirror headers are NATS headers; the server
+answers on the inbox with any number of notifications and then the response. Cancelling is
+``notifications/cancelled`` with the reply inbox of the request it cancels, so that a queue
+group of servers can tell whose request is meant. Requests may go to any member of the group, so
+servers keep no session.
+
+Two dialects: ``yiem``, the Julia design's (``sessionId`` in the params, an empty ``nextCursor``
+ends the list), spoken to servers that do not know ``server/discover``; and ``mcp``, the
+specification's alone.
+
+Source: issue 5 part 4, cases E-17 to E-22, D-02, field problems 50 to 59.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, Unpack
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import ConfigurationError
+from yiemagent.mcp.deadline import Deadline
+from yiemagent.mcp.nats_connection import NatsConnection, NatsTarget
+from yiemagent.mcp.nats_loop import lease_loop
+from yiemagent.mcp.nats_options import NatsKeywords, NatsOptions, check_subject
+from yiemagent.mcp.transport import FallbackEra, Receiver
+
+__all__ = ["NatsTransport", "NatsDialect"]
+
+NatsDialect: TypeAlias = Literal["yiem", "mcp"]
+
+
+class NatsTransport:
+    """How to reach an MCP server that listens on a NATS subject. Immutable; opens nothing.
+
+    Args:
+        servers: ``nats://host:4222`` or ``tls://host``, one or several.
+        topic: The subject that the server listens on, such as ``yiemagent:tools``.
+        sender_id: Who asks: the connection's name, the ``Yiem-Sender`` header, and the
+            ``sessionId`` of requests that bring none in the ``yiem`` dialect.
+        dialect: What a server speaks that does not answer ``server/discover``.
+        **options: Credentials, TLS and patience: the fields of ``NatsOptions``.
+
+    Raises:
+        ConfigurationError: An address, the subject or an option cannot work.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        topic: str,
+        sender_id: str = "yiemagent",
+        *,
+        dialect: NatsDialect = "yiem",
+        **options: Unpack[NatsKeywords],
+    ) -> None:
+        if dialect not in ("yiem", "mcp"):
+            raise ConfigurationError(f'dialect must be "yiem" or "mcp", got {dialect!r}')
+        if not sender_id or not sender_id.isascii() or not sender_id.isprintable():
+            raise ConfigurationError(f"sender_id must be printable ASCII, got {sender_id!r}")
+        self.options = NatsOptions(servers=servers, name=sender_id, **options)
+        self.topic = check_subject("topic", topic)
+        self.sender_id = sender_id
+        self.dialect = dialect
+
+    @property
+    def label(self) -> str:
+        """The subject and the addresses, without credentials."""
+        return f"NATS subject {self.topic!r} at {self.options.label}"
+
+    @property
+    def era_key(self) -> str | None:
+        """Everybody on one subject of one cluster speaks the same era."""
+        return f"{self.options.label} {self.topic}"
+
+    @property
+    def fallback_era(self) -> FallbackEra:
+        """``plain`` in the ``yiem`` dialect, where nobody shakes hands."""
+        return "plain" if self.dialect == "yiem" else "legacy"
+
+    def connect(
+        self, receiver: Receiver, *, deadline: Deadline, signal: AbortSignal | None
+    ) -> NatsConnection:
+        """Connect; see ``Transport.connect``. Fails within ``connect_timeout`` when no server is there."""
+        import nats.aio.client  # noqa: F401 - 0.1 s, better spent here than on the loop
+
+        if signal is not None:
+            signal.raise_if_aborted()
+        loop = lease_loop()
+        try:
+            connection = NatsConnection(
+                NatsTarget(self.options, self.topic, self.sender_id, self.dialect == "yiem", self.label),
+                loop,
+                receiver,
+            )
+            connection.open(deadline, signal)
+        except BaseException:
+            loop.release()
+            raise
+        return connection
+
+    def __repr__(self) -> str:
+        return f"NatsTransport({self.options.label!r}, {self.topic!r}, {self.sender_id!r})"
