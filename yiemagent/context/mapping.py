@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 from yiemagent.abort import AbortSignal
@@ -26,18 +27,22 @@ class MessageMap:
 
     def __init__(self, change: Callable[[Message], Message]) -> None:
         self._change = change
-        # (given, made) of the last call. Replaced as a whole and never changed, so that calls
-        # on several threads cannot mix up their conversations.
-        self._state: tuple[list[Message], list[Message]] = ([], [])
+        # (given, made, whether they differ) of the last call. Replaced as a whole and never
+        # changed, so that calls on several threads cannot mix up their conversations.
+        self._state: tuple[list[Message], list[Message], bool] = ([], [], False)
 
-    def __call__(self, messages: Sequence[Message], signal: AbortSignal | None = None) -> list[Message]:
+    def __call__(self, messages: Sequence[Message], signal: AbortSignal | None = None) -> Sequence[Message]:
+        """The messages for one request: *messages* itself if none is changed, else a new list."""
         given = list(messages)
-        seen, made = self._state
+        seen, made, differ = self._state
         if not continues(given, seen):
-            seen, made = [], []
-        made = made + [self._change(message) for message in given[len(seen) :]]
-        self._state = (given, made)
-        return made.copy()
+            seen, made, differ = [], [], False
+        added = given[len(seen) :]
+        changed = [self._change(message) for message in added]
+        made = made + changed
+        differ = differ or any(map(operator.is_not, added, changed))
+        self._state = (given, made, differ)
+        return made.copy() if differ else messages
 
 
 def continues(messages: list[Message], seen: list[Message]) -> bool:

@@ -25,8 +25,11 @@ logger = logging.getLogger(__name__)
 
 Strategy: TypeAlias = Literal["sliding_window", "bookends"]
 
-Transform: TypeAlias = Callable[[Sequence[Message], AbortSignal | None], list[Message]]
-"""What ``transform_context`` takes: the messages for one request, from those of the history."""
+Transform: TypeAlias = Callable[[Sequence[Message], AbortSignal | None], Sequence[Message]]
+"""What ``transform_context`` takes: the messages for one request, from those of the history.
+
+It may give back the very list that it got; it never changes it.
+"""
 
 _STRATEGIES = ("sliding_window", "bookends")
 
