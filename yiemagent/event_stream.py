@@ -9,6 +9,7 @@ Source: research facts ES-1 to ES-17, T160 to T193.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -183,7 +184,15 @@ class EventStream(Generic[T]):
             signals = list(self._signals)
         for signal in signals:
             signal.abort(reason)
-        return self._finish(None, error=RunAborted(f"Stream canceled: {reason}", reason=reason), reason=reason)
+        return self._finish(
+            None, error=RunAborted(f"Stream canceled: {reason}", reason=reason), reason=reason
+        )
+
+    def release(self) -> None:
+        """Lift the bound: a producer that waits for room goes on, and none waits any more."""
+        with self._changed:
+            self._max_queue = sys.maxsize
+            self._changed.notify_all()
 
     # -- looking -----------------------------------------------------------------------
 

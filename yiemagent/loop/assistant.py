@@ -21,7 +21,6 @@ from yiemagent.errors import (
 from yiemagent.events import MessageEnd, MessageStart, MessageUpdate
 from yiemagent.loop.config import AgentContext
 from yiemagent.loop.model_call import iterate_model
-from yiemagent.loop.redirect import REDIRECTED
 from yiemagent.loop.run_state import LoopRun, call_hook
 from yiemagent.loop.unique_calls import settle_tool_calls
 from yiemagent.messages import AssistantMessage, Message, ReasoningContent, StopReason, TextContent, ToolCall

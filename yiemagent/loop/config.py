@@ -207,7 +207,7 @@ class AgentLoopConfig:
     should_stop_after_turn: Callable[[PrepareNextTurnContext], bool] | None = None
     """True ends the run after this turn; the queues are not polled."""
     refresh_tools: Callable[[], ToolRegistry | None] | None = None
-    """Called between turns: the new tools when they changed, else None."""
+    """Called before the first turn and between turns: the tools when they changed, else None."""
     get_steering_messages: Callable[[], Sequence[Message] | None] | None = None
     get_follow_up_messages: Callable[[], Sequence[Message] | None] | None = None
     try_finish: Callable[[], bool] | None = None
@@ -217,7 +217,7 @@ class AgentLoopConfig:
     """Takes polled messages back when an abort came before they could be delivered."""
     redirect: Redirect | None = None
 
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     invalid_transcript: Literal["error", "repair"] = "error"
     """What happens when calls and results do not pair up before a model call."""
     want_deltas: Callable[[], bool] | bool = True

@@ -20,7 +20,7 @@ from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
 from yiemagent.loop.run_state import Emit, LoopRun, Outcome
 from yiemagent.loop.scope import RunScope, current_scope
-from yiemagent.loop.turn import run_turns
+from yiemagent.loop.turn import refresh_tools, run_turns
 from yiemagent.messages import AssistantMessage, Message, TextContent
 from yiemagent.tools.pool import ToolThreads
 
@@ -144,10 +144,14 @@ def agent_loop_continue(
 
 
 def check_can_continue(messages: Sequence[Message]) -> None:
-    """Raise ``CannotContinue`` unless the last message leaves something to answer."""
+    """Raise ``CannotContinue`` unless the last message leaves something to answer.
+
+    An answer that failed or was aborted does: it is not sent again, so this is the retry.
+    """
     if not messages:
         raise CannotContinue("Cannot continue: no messages in context")
-    if isinstance(messages[-1], AssistantMessage):
+    last = messages[-1]
+    if isinstance(last, AssistantMessage) and last.stop_reason not in ("error", "aborted"):
         raise CannotContinue("Cannot continue from message role: assistant")
 
 
@@ -186,14 +190,24 @@ def _drive(run: LoopRun, prompts: Sequence[Message]) -> list[Message]:
     try:
         for prompt in prompts:
             run.deliver(prompt)
+        refresh_tools(run)
         outcome = run_turns(run)
     except YiemAgentError as error:
         outcome = _failed(run, error)
+    except KeyboardInterrupt:
+        # Ctrl-C in the caller's own thread: the run ends in order, and the caller hears of it.
+        run.signal.abort("interrupted")
+        _end(run, _failed(run, RunAborted("interrupted", reason="interrupted")))
+        raise
     except BaseException as error:
         logger.exception("the loop itself failed")
         outcome = _failed(run, error)
-    run.emit(AgentEnd(tuple(run.new_messages), outcome.status, outcome.error, outcome.limit))
+    _end(run, outcome)
     return list(run.new_messages)
+
+
+def _end(run: LoopRun, outcome: Outcome) -> None:
+    run.emit(AgentEnd(tuple(run.new_messages), outcome.status, outcome.error, outcome.limit))
 
 
 def _failed(run: LoopRun, error: BaseException) -> Outcome:

@@ -60,7 +60,9 @@ class LoopRun:
         """Hand *event* out; what the listener raises is logged once and contained (decision 23)."""
         try:
             self.emit_to(event)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             if not self._emit_failed:
                 self._emit_failed = True
                 logger.exception(
@@ -113,7 +115,7 @@ def call_hook(name: str, hook: Callable[..., Any], *args: Any) -> Any:
     """
     try:
         return hook(*args)
-    except YiemAgentError:
+    except (YiemAgentError, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise HookFailed(f"{name} raised {type(error).__name__}: {error}", hook=name) from error

@@ -16,12 +16,14 @@ from yiemagent.loop.tool_calls import aborted_result, truncated_result
 from yiemagent.messages import AssistantMessage, Message, TextContent, ToolResultMessage
 from yiemagent.tools.result import error_result
 
-__all__ = ["run_turns"]
+__all__ = ["refresh_tools", "run_turns"]
 
 MAX_TRUNCATED_TURNS = 3  # In a row; then the run ends with an error (decision 15).
 
 LIMIT_TEXTS = {
-    "max_tool_turns": "I stopped because the maximum tool-call turn budget was reached before a final answer.",
+    "max_tool_turns": (
+        "I stopped because the maximum tool-call turn budget was reached before a final answer."
+    ),
     "max_tool_calls": "I stopped because the maximum number of tool calls was reached before a final answer.",
     "max_total_tokens": "I stopped because the token budget was used up before a final answer.",
     "max_cost": "I stopped because the cost budget was used up before a final answer.",
@@ -78,11 +80,11 @@ def run_turns(run: LoopRun) -> Outcome:
 def _take_turn(run: LoopRun) -> _Turn:
     limit = run.budget.reached()
     if limit is not None:
-        outcome = _stop_at_limit(run, limit)
+        stopped = _stop_at_limit(run, limit)
         message = run.new_messages[-1]
         assert isinstance(message, AssistantMessage)
         run.emit(TurnEnd(message))
-        return _Turn(message, outcome=outcome)
+        return _Turn(message, outcome=stopped)
     answer = stream_assistant_response(run)
     message = answer.message
     if message.stop_reason == "redirected":
@@ -169,10 +171,7 @@ def _prepare_next(run: LoopRun, turn: _Turn, pending: Sequence[Message]) -> Sequ
     """Another turn follows: let hooks prepare it, and look for steering that came meanwhile."""
     hook = run.config.prepare_next_turn
     try:
-        if run.config.refresh_tools is not None:
-            tools = call_hook("refresh_tools", run.config.refresh_tools)
-            if tools is not None:
-                run.context = replace(run.context, tools=tools)
+        refresh_tools(run)
         if hook is None:
             return pending
         _apply(run, call_hook("prepare_next_turn", hook, _turn_context(run, turn)))
@@ -180,6 +179,16 @@ def _prepare_next(run: LoopRun, turn: _Turn, pending: Sequence[Message]) -> Sequ
         _give_back(run, pending)
         raise
     return pending or _poll_steering(run)
+
+
+def refresh_tools(run: LoopRun) -> None:
+    """Before the first turn and between turns: take the tools that were discovered or changed."""
+    hook = run.config.refresh_tools
+    if hook is None or run.signal.aborted:
+        return
+    tools = call_hook("refresh_tools", hook)
+    if tools is not None:
+        run.context = replace(run.context, tools=tools)
 
 
 def _apply(run: LoopRun, update: NextTurn | None) -> None:

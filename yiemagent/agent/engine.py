@@ -1,0 +1,212 @@
+"""The part of an agent that runs: its thread, its runs, and what a fork or the exit means to it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import monotonic
+
+from yiemagent.agent.mcp_tools import McpTools
+from yiemagent.agent.queues import Channels
+from yiemagent.agent.results import RunResult, stopped_error
+from yiemagent.agent.settings import AgentSettings
+from yiemagent.agent.tickets import RunHandle, Ticket
+from yiemagent.agent.worker import LiveRun, _agent_loop
+from yiemagent.errors import AgentBusy, RunAborted, WaitTimeout
+from yiemagent.events import AgentEnd, Event, MessageEnd
+from yiemagent.forking import forget_parent_on_fork
+from yiemagent.loop.config import AgentContext, AgentLoopConfig
+from yiemagent.loop.run import run_agent_loop
+from yiemagent.loop.scope import current_scope
+from yiemagent.messages import Message
+from yiemagent.tools.pool import ToolThreads
+from yiemagent.tools.registry import ToolRegistry
+
+__all__ = ["AgentEngine"]
+
+_LEAVE_MARGIN = 0.25  # Seconds beyond the grace that a caller whose time is up waits for the result.
+_EXIT_JOIN = 0.5  # Seconds that the interpreter's exit waits for a run to notice its abort.
+
+
+class AgentEngine(AgentSettings):
+    """What ``Agent`` and its thread share; nothing of it is for users."""
+
+    __slots__ = ("__weakref__", "_finalizer", "_live", "_mcp", "_thread")
+
+    _finalizer: weakref.finalize[..., AgentEngine] | None
+    _live: LiveRun | None
+    _mcp: McpTools | None
+    _thread: threading.Thread | None
+
+    # -- accepting -----------------------------------------------------------------------
+
+    def _accept(self, ticket: Ticket, timeout: float | None, *, exclusive: bool = False) -> None:
+        deadline = None if timeout is None else monotonic() + timeout
+        self._prepare()
+        self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive)
+        self._ensure_thread()
+
+    def _prepare(self) -> None:
+        """Before the first message: nothing of this exists for an agent that is never used."""
+        if self._finalizer is None:
+            forget_parent_on_fork(self)
+            self._finalizer = weakref.finalize(self, _let_go, self._channels, self._threads)
+
+    def _ensure_thread(self) -> None:
+        channels = self._channels
+        if not channels.claim_thread():
+            return
+        thread = threading.Thread(
+            target=_agent_loop, args=(channels, weakref.ref(self)), name="yiemagent-agent", daemon=True
+        )
+        try:
+            thread.start()
+        except BaseException:
+            channels.lost_thread()
+            raise
+        self._thread = thread
+
+    def _refuse_own_run(self, verb: str) -> None:
+        scope = current_scope.get()
+        if scope is not None and scope.belongs_to(self):
+            raise AgentBusy(
+                f"{verb}() inside a run of the same agent would wait for itself for ever; use follow_up() or "
+                "steer() to queue a message, or another Agent"
+            )
+
+    # -- waiting -------------------------------------------------------------------------
+
+    def _await(self, ticket: Ticket, handle: RunHandle, timeout: float | None) -> RunResult:
+        deadline = None if timeout is None else monotonic() + timeout
+        try:
+            done = handle.wait(deadline)
+        except BaseException:
+            # Ctrl-C, SystemExit of a signal handler, a soft time limit: nobody waits any more.
+            self._give_up(ticket, "interrupted")
+            raise
+        if not done:
+            self._give_up(ticket, f"timeout of {timeout} s")
+            handle.wait(monotonic() + self._config.abort_grace + _LEAVE_MARGIN)
+            if handle.result is None or handle.result.status != "completed":
+                raise WaitTimeout(
+                    f"the run did not finish within {timeout} s and was aborted",
+                    result=handle.result or self._snapshot(ticket),
+                )
+        return handle.outcome()
+
+    def _give_up(self, ticket: Ticket, reason: str) -> None:
+        """Nobody wants the result of *ticket*: withdraw it, or abort its run."""
+        if self._channels.withdraw(ticket):
+            if ticket.handle is not None:
+                ticket.handle.finish(None, RunAborted("Operation aborted", reason=reason))
+            if ticket.stream is not None:
+                ticket.stream.complete(None)
+            return
+        signal = self._channels.signal_of(ticket)
+        if signal is not None:
+            signal.abort(reason)
+
+    def _snapshot(self, ticket: Ticket) -> RunResult | None:
+        live = self._live
+        return live.result() if live is not None and live.active.ticket is ticket else None
+
+    # -- the run, on the agent's thread --------------------------------------------------
+
+    def _begin(self, live: LiveRun) -> None:
+        self._live = live
+        if live.active.ticket.stream is not None:
+            # Once aborted, a reader that has gone away must not hold the run up.
+            live.signal.on_abort(live.active.ticket.stream.release)
+
+    def _execute(self, live: LiveRun, emit: Callable[[Event], None]) -> None:
+        context = AgentContext(self._system_prompt, self._reducer.messages, self._tools)
+        config = self._run_config(live)
+        run_agent_loop(live.active.ticket.messages, context, config, emit, live.signal, threads=self._threads)
+
+    def _run_config(self, live: LiveRun) -> AgentLoopConfig:
+        channels, active = self._channels, live.active
+        skip = active.ticket.skip_first_poll
+
+        def get_steering_messages() -> Sequence[Message]:
+            nonlocal skip
+            wanted, skip = not skip, False
+            return channels.poll_steering(active, wanted)
+
+        return replace(
+            self._config,
+            get_steering_messages=get_steering_messages,
+            get_follow_up_messages=lambda: channels.poll_follow_ups(active, live.response),
+            try_finish=lambda: channels.try_finish(active),
+            put_back=lambda messages: channels.put_back(active, messages),
+            redirect=live.redirect,
+            refresh_tools=None if self._mcp is None else lambda: self._mcp_tools(live),
+            want_deltas=lambda: live.want_deltas or self._listeners.want_deltas,
+            owner=self,
+        )
+
+    def _mcp_tools(self, live: LiveRun) -> ToolRegistry | None:
+        assert self._mcp is not None
+        return self._mcp.refresh(self._tools, live.signal, lambda event: self._emit(live, event))
+
+    def _emit(self, live: LiveRun, event: Event) -> None:
+        """Reduce first, then tell listeners, then the run's own stream."""
+        self._reducer.reduce(event)
+        if isinstance(event, MessageEnd):
+            live.new_messages.append(event.message)
+        elif isinstance(event, AgentEnd):
+            live.end = event
+        self._listeners.tell(event, live.signal)
+        stream = live.active.ticket.stream
+        if stream is not None:
+            stream.push(event)
+
+    def _ended(self, live: LiveRun) -> None:
+        self._live = None
+
+    # -- the end -------------------------------------------------------------------------
+
+    def _stop(self, timeout: float) -> bool:
+        for ticket in self._channels.stop():
+            if ticket.handle is not None:
+                ticket.handle.finish(None, stopped_error())
+            if ticket.stream is not None:
+                ticket.stream.complete(None)
+        signal = self._channels.signal_to_abort("stopped")
+        if signal is not None:
+            signal.abort("stopped")
+        thread = self._thread
+        scope = current_scope.get()
+        inside = scope is not None and scope.belongs_to(self)
+        if thread is not None and thread is not threading.current_thread() and not inside:
+            thread.join(timeout)
+        ended = thread is None or not thread.is_alive()
+        if ended:
+            self._threads.close()
+        return ended
+
+    def _after_fork_in_child(self) -> None:
+        """The child has the history and the settings, but no thread, lock or message of its parent."""
+        old = self._channels
+        self._channels = Channels()
+        self._channels.steering_mode = old.steering_mode
+        self._channels.follow_up_mode = old.follow_up_mode
+        self._channels.stopping = old.stopping
+        self._threads.forget()
+        self._listeners.forget_lock()
+        self._thread = None
+        self._live = None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
+
+
+def _let_go(channels: Channels, threads: ToolThreads) -> None:
+    """The agent is gone, or the interpreter is about to exit."""
+    channels.stop()
+    signal = channels.signal_to_abort("interpreter exit")
+    if signal is not None:
+        signal.abort("interpreter exit")
+        channels.wait_idle(_EXIT_JOIN)
+    threads.close()

@@ -1,0 +1,98 @@
+"""Who hears the events: listeners in order, and the Julia design's event sink."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import ConfigurationError
+from yiemagent.events import Event, Log, MessageUpdate
+
+__all__ = ["Listener", "Listeners", "sink_listener"]
+
+logger = logging.getLogger(__name__)
+
+Listener: TypeAlias = "Callable[[Event], object] | Callable[[Event, AbortSignal], object]"
+"""Called with the event, and with the run's signal if it takes two arguments."""
+
+
+class _Registration:
+    __slots__ = ("call", "deltas", "failed")
+
+    def __init__(self, call: Callable[[Event, AbortSignal], object], deltas: bool) -> None:
+        self.call = call
+        self.deltas = deltas
+        self.failed = False
+
+
+class Listeners:
+    """Calls listeners on the agent's thread, in subscription order, one after the other.
+
+    What a listener raises is logged once and contained (decision 23); the others still hear.
+    """
+
+    __slots__ = ("_lock", "_registered")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Replaced as a whole, so that a dispatch goes over the listeners it began with.
+        self._registered: tuple[_Registration, ...] = ()
+
+    def add(self, listener: Listener, *, deltas: bool = True) -> Callable[[], None]:
+        """Add a listener; the returned function takes it back and may be called twice."""
+        if not callable(listener):
+            raise ConfigurationError(f"a listener must be callable, got {listener!r}")
+        registration = _Registration(_two_arguments(listener), deltas)
+        with self._lock:
+            self._registered = (*self._registered, registration)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._registered = tuple(r for r in self._registered if r is not registration)
+
+        return unsubscribe
+
+    @property
+    def want_deltas(self) -> bool:
+        """Whether any listener asked for message updates."""
+        return any(registration.deltas for registration in self._registered)
+
+    def tell(self, event: Event, signal: AbortSignal) -> None:
+        """Call every listener with *event*."""
+        for registration in self._registered:
+            try:
+                registration.call(event, signal)
+            except BaseException:
+                if not registration.failed:
+                    registration.failed = True
+                    logger.exception(
+                        "event=%s | a listener raised; its later failures are not logged", event.type
+                    )
+
+    def forget_lock(self) -> None:
+        """The lock may be held by a thread that this forked process does not have."""
+        self._lock = threading.Lock()
+
+
+def sink_listener(event_sink: Callable[..., object]) -> Callable[[Event, AbortSignal], object]:
+    """A listener that gives each event as a readable line to ``event_sink(text, publish=...)``."""
+
+    def listener(event: Event, _signal: AbortSignal) -> None:
+        if not isinstance(event, MessageUpdate):
+            event_sink(str(event), publish=isinstance(event, Log) and event.publish)
+
+    return listener
+
+
+def _two_arguments(listener: Any) -> Callable[[Event, AbortSignal], object]:
+    try:
+        inspect.signature(listener).bind(None, None)
+    except TypeError:
+        return lambda event, _signal: listener(event)
+    except ValueError:  # A builtin without a signature, such as list.append.
+        return lambda event, _signal: listener(event)
+    return listener  # type: ignore[no-any-return]

@@ -1,0 +1,129 @@
+"""The agent's keyword arguments: checked once, at construction, in words."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from yiemagent.errors import ConfigurationError
+from yiemagent.loop.limits import Limits
+from yiemagent.model import Llm
+
+__all__ = ["as_llm", "check_hook", "check_seconds", "make_limits", "refuse_unknown"]
+
+_OTHER_NAMES = {
+    "instructions": "system_prompt",
+    "system": "system_prompt",
+    "prompt": "system_prompt",
+    "max_turns": "max_tool_turns",
+    "max_steps": "max_tool_turns",
+    "max_iterations": "max_tool_turns",
+    "parallel": "parallel_tool_execute",
+    "timeout": "max_seconds",
+    "history": "messages",
+    "mcp": "mcp_server",
+    "mcp_servers": "mcp_server",
+}
+
+
+def refuse_unknown(unknown: Mapping[str, Any], known: Callable[..., Any]) -> None:
+    """Raise for keywords that *known* does not take.
+
+    Raises:
+        ConfigurationError: It names the first one and what may have been meant.
+    """
+    if not unknown:
+        return
+    name = next(iter(unknown))
+    names = [p for p in inspect.signature(known).parameters if p not in ("self", "unknown")]
+    guess = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, names, 1)), None)
+    hint = f"; did you mean {guess!r}?" if guess else f"; known: {', '.join(names)}"
+    raise ConfigurationError(f"Agent got an unknown keyword {name!r}{hint}")
+
+
+def as_llm(model: Any, format_msg_for_llm: Callable[..., Any] | None) -> Llm:
+    """The ``Llm`` that *model* is or stands for.
+
+    Raises:
+        ConfigurationError: It is neither an ``Llm``, a ``"provider:model"`` string nor a callable.
+    """
+    if isinstance(model, str):
+        from yiemagent.llm.providers import model_from_string
+
+        llm: Any = model_from_string(model)
+    elif hasattr(model, "stream") and hasattr(model, "info"):
+        llm = model
+    elif callable(model) and not inspect.isclass(model):
+        from yiemagent.llm.callable import CallableLlm
+
+        made: Llm = CallableLlm(model, format_msg_for_llm)
+        return made
+    else:
+        raise ConfigurationError(
+            'model must be an Llm object such as OpenAIChat("gpt-5-mini"), a string "provider:model", or a '
+            f"callable llm_call(request, *, event_sink) -> dict; got {model!r}"
+        )
+    if format_msg_for_llm is not None:
+        raise ConfigurationError(
+            "format_msg_for_llm makes the request of an llm_call callable; an Llm object makes its own: "
+            "use on_payload= to see or change it"
+        )
+    return llm  # type: ignore[no-any-return]
+
+
+def check_hook(name: str, hook: Any, arguments: int) -> None:
+    """Raise unless *hook* is None or can be called with that many positional arguments.
+
+    Raises:
+        ConfigurationError: It names the hook and how it is called.
+    """
+    if hook is None:
+        return
+    if not callable(hook):
+        raise ConfigurationError(f"{name} must be callable, got {hook!r}")
+    if inspect.iscoroutinefunction(hook):
+        raise ConfigurationError(f"{name} is an async function; yiemagent calls hooks as plain functions")
+    try:
+        inspect.signature(hook).bind(*range(arguments))
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{name} is called with {arguments} positional arguments, which it does not take: {error}"
+        ) from error
+    except ValueError:
+        return  # A builtin without a signature.
+
+
+def check_seconds(name: str, value: Any, *, zero: bool = False) -> None:
+    """Raise unless *value* is None or a number of seconds.
+
+    Raises:
+        ConfigurationError: It is negative, no number, or zero where that makes no sense.
+    """
+    if value is None:
+        return
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    if not good or value < 0 or (value == 0 and not zero):
+        least = "0 or more" if zero else "more than 0"
+        raise ConfigurationError(f"{name} must be {least} seconds or None, got {value!r}")
+
+
+def make_limits(limits: Limits | None, shorthands: Mapping[str, Any]) -> Limits:
+    """The limits, from the object or the shorthand keywords.
+
+    Raises:
+        ConfigurationError: Both were given for the same thing, or a value is impossible.
+    """
+    given = {name: value for name, value in shorthands.items() if value is not ...}
+    if limits is None:
+        return Limits(**given)
+    if not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits must be a Limits object, got {limits!r}")
+    if given:
+        raise ConfigurationError(f"give {', '.join(given)} inside limits=Limits(...) or alone, not both")
+    return limits
+
+
+LIMIT_NAMES = tuple(field.name for field in fields(Limits))

@@ -1,0 +1,99 @@
+"""The agent's state: a reducer over the events of its runs, and the snapshot that readers get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from yiemagent.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from yiemagent.messages import AssistantMessage, Message
+from yiemagent.model import Llm, ThinkingLevel
+from yiemagent.tools.tool import Tool
+
+__all__ = ["AgentState", "StateReducer"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """A snapshot; it never changes (research facts 75, AG-11)."""
+
+    system_prompt: str
+    model: Llm
+    thinking_level: ThinkingLevel
+    tools: tuple[Tool, ...]
+    messages: tuple[Message, ...]
+    is_streaming: bool
+    """Whether a run is in progress or about to start."""
+    streaming_message: Message | None
+    """The message that is being delivered, as far as it has come."""
+    pending_tool_calls: frozenset[str]
+    """Ids of the calls between their start and end event."""
+    error_message: str | None
+    """Of the last failed turn; cleared by the next run and by ``reset``."""
+
+
+class StateReducer:
+    """Owned by the agent's thread while a run is in progress; readers copy what they need."""
+
+    __slots__ = ("_pending", "_update", "error_message", "messages")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self.messages: list[Message] = list(messages)
+        self.error_message: str | None = None
+        self._update: MessageStart | MessageUpdate | None = None
+        self._pending: frozenset[str] = frozenset()
+
+    def reduce(self, event: Event) -> None:
+        """Fold one event in; called before any listener sees it."""
+        if isinstance(event, (MessageUpdate, MessageStart)):
+            self._update = event
+        elif isinstance(event, MessageEnd):
+            self._update = None
+            self.messages.append(event.message)
+        elif isinstance(event, ToolExecutionStart):
+            self._pending = self._pending | {event.tool_call_id}
+        elif isinstance(event, ToolExecutionEnd):
+            self._pending = self._pending - {event.tool_call_id}
+        elif isinstance(event, TurnEnd):
+            self.error_message = event.message.error_message or self.error_message
+        elif isinstance(event, AgentStart):
+            self.error_message = None
+            self._update = None
+        elif isinstance(event, AgentEnd):
+            self._update = None
+            self._pending = frozenset()
+
+    @property
+    def streaming_message(self) -> Message | None:
+        """The message that is being delivered; built when asked for."""
+        update = self._update
+        return update.message if update is not None else None
+
+    @property
+    def pending_tool_calls(self) -> frozenset[str]:
+        """Ids of the calls between their start and end event."""
+        return self._pending
+
+    def last_answer(self) -> AssistantMessage | None:
+        """The last assistant message, if any."""
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage):
+                return message
+        return None
+
+    def reset(self) -> None:
+        """Forget the conversation."""
+        self.messages = []
+        self.error_message = None
+        self._update = None
+        self._pending = frozenset()

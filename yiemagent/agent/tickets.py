@@ -1,0 +1,118 @@
+"""Tickets: one accepted message each, and where its response goes."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from yiemagent.abort import AbortSignal
+from yiemagent.agent.results import Response, RunResult
+from yiemagent.event_stream import EventStream
+from yiemagent.events import Event
+from yiemagent.loop.scope import current_scope
+from yiemagent.messages import Message
+
+__all__ = ["SLICE", "RunHandle", "Ticket"]
+
+SLICE = 0.5
+"""Longest single wait of a public call, so that Ctrl-C and signal handlers get through everywhere."""
+
+
+class RunHandle:
+    """Where ``run``, ``submit`` and ``stream`` get their result: set once, by the agent's thread."""
+
+    __slots__ = ("_callbacks", "_done", "_lock", "error", "result")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[RunHandle], object]] = []
+        self.result: RunResult | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+        return self._done.is_set()
+
+    def finish(self, result: RunResult | None, error: BaseException | None = None) -> None:
+        """Set the outcome; the first one counts. Callbacks run in this thread."""
+        with self._lock:
+            if self._done.is_set():
+                return
+            self.result, self.error = result, error
+            callbacks, self._callbacks = self._callbacks, []
+            self._done.set()
+        for callback in callbacks:
+            callback(self)
+
+    def when_done(self, callback: Callable[[RunHandle], object]) -> None:
+        """Call *callback* with this handle once there is an outcome."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def wait(self, deadline: float | None) -> bool:
+        """Wait for the outcome until ``monotonic()`` reaches *deadline*; whether there is one."""
+        while not self._done.is_set():
+            left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
+            if left <= 0:
+                return False
+            self._done.wait(left)
+        return True
+
+    def outcome(self) -> RunResult:
+        """The result of a run that completed or reached a limit; raises the error otherwise."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+class Ticket:
+    """One accepted prompt, follow-up or continue."""
+
+    __slots__ = ("abort_reason", "context", "handle", "messages", "skip_first_poll", "stream")
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...],
+        *,
+        handle: RunHandle | None = None,
+        stream: EventStream[Event] | None = None,
+        skip_first_poll: bool = False,
+    ) -> None:
+        self.messages = messages
+        self.handle = handle
+        """None: the response goes to the output channel."""
+        self.stream = stream
+        self.skip_first_poll = skip_first_poll
+        self.abort_reason: str | None = None
+        """Set when the run was aborted before it began."""
+        self.context = contextvars.copy_context()
+        """The caller's context variables; the run happens in them."""
+
+
+class ActiveRun:
+    """The run in progress; its fields are guarded by the lock of the channels."""
+
+    __slots__ = ("accepting", "current", "polled", "responses", "signal", "ticket")
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.ticket = ticket
+        outer = ticket.context.get(current_scope)
+        self.signal = AbortSignal(outer.signal if outer is not None else None)
+        """The run's signal: aborted too with the run whose tool or hook prompted this one."""
+        if ticket.abort_reason is not None:
+            self.signal.abort(ticket.abort_reason)
+        self.current: tuple[Ticket, ...] = (ticket,)
+        """Those whose response comes next; several only for follow-ups taken all at once."""
+        self.accepting = True
+        """Whether a message accepted now still joins this run."""
+        self.responses: list[Response] = []
+        self.polled: tuple[Ticket, ...] = ()
+        """Follow-ups handed to the loop and not yet known to be delivered."""

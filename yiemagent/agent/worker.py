@@ -1,0 +1,110 @@
+"""``_agent_loop``: the body of the agent's daemon thread, and one run from its ticket to its end.
+
+The thread holds its agent weakly while it waits, so a dropped agent ends its thread, and it
+ends by itself after a while of idleness; the next message starts a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING
+
+from yiemagent.agent.queues import Channels
+from yiemagent.agent.results import Response, RunResult
+from yiemagent.agent.tickets import ActiveRun
+from yiemagent.errors import LlmError, RunAborted
+from yiemagent.events import AgentEnd, Event
+from yiemagent.loop.redirect import Redirect
+from yiemagent.messages import AssistantMessage, Message
+
+if TYPE_CHECKING:
+    from yiemagent.agent.agent import Agent
+
+__all__ = ["LiveRun"]
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS = 30.0
+
+
+class LiveRun:
+    """One run as the agent sees it: its signal, its ticket, and how it ended."""
+
+    __slots__ = ("active", "end", "new_messages", "redirect", "signal", "want_deltas")
+
+    def __init__(self, active: ActiveRun) -> None:
+        self.active = active
+        self.signal = active.signal
+        self.redirect = Redirect()
+        self.end: AgentEnd | None = None
+        self.new_messages: list[Message] = []
+        self.want_deltas = active.ticket.stream is not None
+
+    def response(self) -> Response:
+        """The response to whoever is to be answered now."""
+        answer = self._last_answer()
+        if self.end is None:
+            return Response("completed", answer)
+        error = self.end.error
+        if self.end.status == "aborted" and error is None:
+            error = RunAborted("Operation aborted", reason=self.signal.reason)
+        return Response(self.end.status, answer, error, self.end.limit)
+
+    def result(self) -> RunResult:
+        """The result of the run; its own prompt's response decides."""
+        responses = tuple(self.active.responses)
+        own = responses[0] if responses else self.response()
+        return RunResult(own.status, own.message, tuple(self.new_messages), responses, own.limit, own.error)
+
+    def _last_answer(self) -> AssistantMessage | None:
+        for message in reversed(self.new_messages):
+            if isinstance(message, AssistantMessage):
+                return message
+        return None
+
+
+def _agent_loop(channels: Channels, agent_ref: weakref.ref[Agent]) -> None:
+    """Take tickets and run them until stopped, idle for long, or the agent is gone."""
+    try:
+        while True:
+            active = channels.next_run(IDLE_SECONDS)
+            if active is None:
+                return
+            agent = agent_ref()
+            if agent is None:
+                break
+            _run_ticket(agent, channels, active)
+            del agent, active
+    except BaseException:
+        logger.exception("the agent's thread failed")
+    channels.lost_thread()
+    agent = agent_ref()
+    if agent is not None:
+        agent._ensure_thread()
+
+
+def _run_ticket(agent: Agent, channels: Channels, active: ActiveRun) -> None:
+    live = LiveRun(active)
+    agent._begin(live)
+    ticket = active.ticket
+
+    def emit(event: Event) -> None:
+        agent._emit(live, event)
+
+    try:
+        ticket.context.run(agent._execute, live, emit)
+    except BaseException as error:
+        logger.exception("the run ended in an unexpected way")
+        if live.end is None:
+            live.end = AgentEnd(tuple(live.new_messages), "error", error)
+    if live.end is None:
+        live.end = AgentEnd(tuple(live.new_messages), "error", LlmError("the run ended without a word"))
+    channels.end_run(active, live.response())
+    live.signal.detach()
+    agent._ended(live)
+    if ticket.handle is not None:
+        result = live.result()
+        ticket.handle.finish(result, result.failure())
+    if ticket.stream is not None:
+        ticket.stream.complete(None)
