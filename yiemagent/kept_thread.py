@@ -98,6 +98,9 @@ class KeptThread:
 
     close = leave
 
+    def __del__(self) -> None:
+        self.leave()
+
     def forget(self) -> None:
         """Drop the thread without touching it: it belongs to the parent of this fork."""
         self._inbox = self._thread = None
