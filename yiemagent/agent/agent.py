@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.agent.construction import ConstructedAgent
+from yiemagent.agent.delegation import agent_tool
 from yiemagent.agent.listeners import Listener
 from yiemagent.agent.prompts import Prompt, as_user_messages
 from yiemagent.agent.queues import Channels
@@ -16,6 +17,7 @@ from yiemagent.agent.tickets import RunHandle, Ticket
 from yiemagent.errors import CannotContinue
 from yiemagent.event_stream import EventStream
 from yiemagent.loop.run import check_can_continue
+from yiemagent.tools.tool import Tool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -327,6 +329,22 @@ class Agent(ConstructedAgent):
     def has_queued_messages(self) -> bool:
         """Whether steering or follow-ups are queued."""
         return self._channels.has_queued
+
+    # -- several agents ------------------------------------------------------------------
+
+    def as_tool(self, name: str, description: str, *, keep_history: bool = False) -> Tool:
+        """This agent as a tool for another one: it takes a prompt and gives the answer's text.
+
+        Args:
+            name: Of the tool; letters, digits, ``_`` and ``-``, at most 64.
+            description: When the other model should use it.
+            keep_history: Let this agent itself answer every call, one after the other, and
+                remember; by default each call is answered by a clone that starts afresh.
+
+        The call inherits abort, deadline and budget of the run it is part of, and its tokens
+        are in the result's ``usage``.
+        """
+        return agent_tool(self, name, description, keep_history=keep_history)
 
     def __repr__(self) -> str:
         model = self._config.model.info.id

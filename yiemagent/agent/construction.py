@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import EllipsisType
-from typing import Any
+from typing import Any, Self
 
 from yiemagent.abort import AbortSignal
 from yiemagent.agent.engine import AgentEngine
@@ -184,13 +184,9 @@ class ConstructedAgent(AgentEngine):
             session_id=session_id,
             max_retry_delay=max_retry_delay,
         )
-        self._channels = Channels()
-        self._listeners = Listeners()
-        self._threads = ToolThreads()
-        self._reducer = StateReducer(as_messages(messages))
+        self._begin_life(messages)
         self._tools = ToolRegistry()
         self._mcp = None if mcp_server is None else McpTools(mcp_server, on_mcp_failure)
-        self._thread = self._live = self._finalizer = None
         self._when_busy = when_busy
         self.system_prompt = system_prompt
         self.tools = tools
@@ -199,3 +195,23 @@ class ConstructedAgent(AgentEngine):
         self.follow_up_mode = follow_up_mode
         if event_sink is not None:
             self._listeners.add(sink_listener(event_sink), deltas=False)
+
+    def clone(self, *, messages: Iterable[Message | Mapping[str, Any]] = ()) -> Self:
+        """A new agent of the same make: model, tools, hooks and settings, but its own conversation.
+
+        Args:
+            messages: The history it starts from; empty by default. Listeners are not taken over.
+        """
+        other = object.__new__(type(self))
+        other._begin_life(messages)
+        other._config, other._tools, other._mcp = self._config, self._tools, self._mcp
+        other._system_prompt, other._when_busy = self._system_prompt, self._when_busy
+        other.steering_mode, other.follow_up_mode = self.steering_mode, self.follow_up_mode
+        return other
+
+    def _begin_life(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
+        self._channels = Channels()
+        self._listeners = Listeners()
+        self._threads = ToolThreads()
+        self._reducer = StateReducer(as_messages(messages))
+        self._thread = self._live = self._finalizer = None

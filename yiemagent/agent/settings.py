@@ -78,6 +78,11 @@ class AgentSettings:
         return self._channels.busy
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether ``stop`` was called: the agent takes no more messages."""
+        return self._channels.stopping
+
+    @property
     def system_prompt(self) -> str:
         """What the model is told before everything else; may be empty."""
         return self._system_prompt
