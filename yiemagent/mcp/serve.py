@@ -1,0 +1,306 @@
+"""Tools, resources and prompts as an MCP server, in every protocol version, without a wire.
+
+``McpServer`` takes JSON-RPC messages and gives answers; ``serve_stdio``, ``serve_http`` and
+``serve_nats`` bring them. Quick requests are answered where they arrive; those that run the
+user's code are handed to the wire's ``run``, so that pings and cancellations get through.
+
+Source: issue 5 part 5; protocol versions 2024-11-05 to 2026-07-28.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from yiemagent.errors import ConfigurationError
+from yiemagent.mcp.eras import LATEST_LEGACY, LEGACY_VERSIONS, MODERN_VERSIONS, SERVER_INFO_META
+from yiemagent.mcp.eras import default_client_info as our_name_and_version
+from yiemagent.mcp.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    Message,
+    kind_of,
+    make_error,
+    make_result,
+)
+from yiemagent.mcp.serve_offers import ServedPrompt, ServedResource
+from yiemagent.mcp.serve_session import Incoming, Refusal, Send, ServerSession
+from yiemagent.mcp.serve_wire import tool_listing, wire_result
+from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
+from yiemagent.tools.registry import ToolRegistry
+from yiemagent.tools.result import as_tool_result, error_result
+from yiemagent.tools.tool import Tool, Tools
+
+__all__ = ["McpServer", "Run", "as_server"]
+
+logger = logging.getLogger(__name__)
+
+Run: TypeAlias = Callable[[Callable[[], None]], bool]
+"""How a wire runs the user's code: on a worker, or where the request arrived; False: too busy."""
+
+PAGE_SIZE = 100
+
+CACHEABLE = {
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+}
+USERS_CODE = {"tools/call", "resources/read", "prompts/get"}
+
+
+class McpServer:
+    """Answers MCP requests with the tools it was given. Any thread may call any method.
+
+    Args:
+        tools: Tools and plain functions; also an agent's, by ``agent.as_tool``.
+        name: What clients are told.
+        version: What clients are told; this library's version when None.
+        title: For people.
+        instructions: How to use the server, for the client's model.
+        resources: What can be read.
+        prompts: What can be asked for by name.
+        page_size: How many entries of a list are sent at once.
+
+    Raises:
+        ConfigurationError: Something is no tool, or two things have one name.
+    """
+
+    def __init__(
+        self,
+        tools: Tools = (),
+        *,
+        name: str = "yiemagent",
+        version: str | None = None,
+        title: str | None = None,
+        instructions: str | None = None,
+        resources: Iterable[ServedResource] = (),
+        prompts: Iterable[ServedPrompt] = (),
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        if page_size < 1:
+            raise ConfigurationError(f"page_size must be 1 or more, got {page_size!r}")
+        self._registry = ToolRegistry(tools)
+        self._info = {"name": name, "version": version or our_name_and_version()["version"]}
+        if title is not None:
+            self._info["title"] = title
+        self._instructions = instructions
+        self._resources = tuple(resources)
+        self._prompts = {prompt.name: prompt for prompt in prompts}
+        self._page_size = page_size
+        self._handlers = self._make_handlers()
+
+    @property
+    def name(self) -> str:
+        """What clients are told."""
+        return self._info["name"]
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in order."""
+        return self._registry.specs
+
+    def handle(self, session: ServerSession, message: Message, send: Send, run: Run) -> bool:
+        """Take one message of a client.
+
+        Args:
+            session: Who sends it.
+            message: Any JSON object.
+            send: Gets what belongs to this message: progress, then exactly one response to a
+                request that is not cancelled; nothing for a notification.
+            run: Gets the part of the work that may take long.
+
+        Returns:
+            Whether it was a message that this session may send; a refusal was sent when not.
+        """
+        kind = kind_of(message)
+        if kind == "request":
+            return self._handle_request(session, message, send, run)
+        if kind == "invalid":
+            send(make_error(None, INVALID_REQUEST, "not a JSON-RPC request"))
+            return False
+        if message.get("method") == "notifications/cancelled" and isinstance(message.get("params"), Mapping):
+            session.cancel(message["params"])
+        return True
+
+    def _handle_request(self, session: ServerSession, message: Message, send: Send, run: Run) -> bool:
+        try:
+            incoming = session.accept(message, send)
+        except Refusal as refusal:
+            send(make_error(message["id"], refusal.code, refusal.text, refusal.data))
+            return False
+        if incoming.method not in USERS_CODE:
+            self._answer(session, incoming)
+        elif not run(lambda: self._answer(session, incoming)):
+            session.finish(incoming)
+            send(make_error(incoming.id, INTERNAL_ERROR, "the server has too many requests waiting"))
+        return True
+
+    def _answer(self, session: ServerSession, incoming: Incoming) -> None:
+        try:
+            if incoming.signal.aborted:
+                return
+            response = self._respond(session, incoming)
+        finally:
+            session.finish(incoming)
+        if not incoming.signal.aborted:
+            incoming.send(response)
+
+    def _respond(self, session: ServerSession, incoming: Incoming) -> Message:
+        try:
+            if incoming.method == "initialize":
+                return make_result(incoming.id, self._initialize(session, incoming))
+            handler = self._handlers.get(incoming.method)
+            if handler is None or (incoming.method == "ping" and incoming.modern):
+                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {incoming.method}")
+            return make_result(incoming.id, self._finished(incoming, handler(incoming)))
+        except Refusal as refusal:
+            return make_error(incoming.id, refusal.code, refusal.text, refusal.data)
+        except Exception as exc:
+            logger.exception("method=%s | the server could not answer", incoming.method)
+            return make_error(incoming.id, INTERNAL_ERROR, f"{type(exc).__name__}: {exc}")
+
+    def _finished(self, incoming: Incoming, result: dict[str, Any]) -> dict[str, Any]:
+        if incoming.modern:
+            result = {"resultType": "complete", **result, "_meta": {SERVER_INFO_META: self._info}}
+            if incoming.method in CACHEABLE:
+                result |= {"ttlMs": 0, "cacheScope": "private"}
+        return result
+
+    def _make_handlers(self) -> dict[str, Callable[[Incoming], dict[str, Any]]]:
+        handlers: dict[str, Callable[[Incoming], dict[str, Any]]] = {
+            "ping": lambda incoming: {},
+            "server/discover": self._discover,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+        }
+        if self._resources:
+            handlers |= {
+                "resources/list": lambda incoming: self._list_resources(incoming, templates=False),
+                "resources/templates/list": lambda incoming: self._list_resources(incoming, templates=True),
+                "resources/read": self._read_resource,
+            }
+        if self._prompts:
+            handlers |= {"prompts/list": self._list_prompts, "prompts/get": self._get_prompt}
+        return handlers
+
+    # --- who we are
+
+    def _capabilities(self) -> dict[str, Any]:
+        capabilities: dict[str, Any] = {"tools": {}}
+        if self._resources:
+            capabilities["resources"] = {}
+        if self._prompts:
+            capabilities["prompts"] = {}
+        return capabilities
+
+    def _initialize(self, session: ServerSession, incoming: Incoming) -> dict[str, Any]:
+        wanted = incoming.params.get("protocolVersion")
+        session.version = wanted if wanted in LEGACY_VERSIONS else LATEST_LEGACY
+        result = {
+            "protocolVersion": session.version,
+            "capabilities": self._capabilities(),
+            "serverInfo": self._info,
+        }
+        if self._instructions is not None:
+            result["instructions"] = self._instructions
+        return result
+
+    def _discover(self, incoming: Incoming) -> dict[str, Any]:
+        if not incoming.modern:
+            raise Refusal(METHOD_NOT_FOUND, "Method not found: server/discover")
+        result = {"supportedVersions": list(MODERN_VERSIONS), "capabilities": self._capabilities()}
+        if self._instructions is not None:
+            result["instructions"] = self._instructions
+        return result
+
+    # --- tools
+
+    def _list_tools(self, incoming: Incoming) -> dict[str, Any]:
+        tools, following = self._page(incoming, self._registry.specs)
+        listing: dict[str, Any] = {"tools": [tool_listing(tool, incoming.version) for tool in tools]}
+        return listing | following
+
+    def _call_tool(self, incoming: Incoming) -> dict[str, Any]:
+        name = incoming.params.get("name")
+        tool = self._registry.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise Refusal(INVALID_PARAMS, f"Unknown tool: {name}")
+        try:
+            arguments = prepare_call_arguments(tool, incoming.params.get("arguments"))
+        except InvalidArguments as exc:
+            return wire_result(tool, None, error_result(exc.text, "invalid_tool_arguments"), incoming.version)
+        returned = None
+        try:
+            returned = tool.execute(f"mcp-{incoming.id}", arguments, incoming.signal, incoming.progress)
+            result = as_tool_result(returned)
+        except BaseException as exc:
+            logger.info("tool=%s | raised %s: %s", tool.name, type(exc).__name__, exc)
+            result = error_result(f"{type(exc).__name__}: {exc}", "tool_exception")
+        return wire_result(tool, returned, result, incoming.version)
+
+    # --- resources and prompts
+
+    def _list_resources(self, incoming: Incoming, *, templates: bool) -> dict[str, Any]:
+        chosen = [resource for resource in self._resources if resource.is_template == templates]
+        page, following = self._page(incoming, chosen)
+        key = "resourceTemplates" if templates else "resources"
+        return {key: [resource.listing() for resource in page]} | following
+
+    def _read_resource(self, incoming: Incoming) -> dict[str, Any]:
+        uri = incoming.params.get("uri")
+        for resource in self._resources:
+            values = resource.match(uri) if isinstance(uri, str) else None
+            if values is not None:
+                return {"contents": [resource.contents(str(uri), values)]}
+        code = INVALID_PARAMS if incoming.modern else RESOURCE_NOT_FOUND
+        raise Refusal(code, f"Resource not found: {uri}", {"uri": uri})
+
+    def _list_prompts(self, incoming: Incoming) -> dict[str, Any]:
+        prompts, following = self._page(incoming, tuple(self._prompts.values()))
+        return {"prompts": [prompt.listing() for prompt in prompts]} | following
+
+    def _get_prompt(self, incoming: Incoming) -> dict[str, Any]:
+        name = incoming.params.get("name")
+        prompt = self._prompts.get(name) if isinstance(name, str) else None
+        if prompt is None:
+            raise Refusal(INVALID_PARAMS, f"Unknown prompt: {name}")
+        arguments = incoming.params.get("arguments") or {}
+        known = {argument.name: argument.required for argument in prompt.arguments}
+        missing = [key for key, required in known.items() if required and key not in arguments]
+        unknown = [key for key in arguments if key not in known]
+        if missing or unknown:
+            text = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(unknown)}"
+            raise Refusal(INVALID_PARAMS, f"Wrong arguments for prompt {name}: {text}")
+        return prompt.messages(arguments)
+
+    def _page(self, incoming: Incoming, items: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The page that the cursor asks for, and the field that leads to the next one."""
+        cursor = incoming.params.get("cursor")
+        start = 0
+        if cursor is not None and (cursor or incoming.version):
+            if isinstance(cursor, bool) or not str(cursor).isascii() or not str(cursor).isdigit():
+                raise Refusal(INVALID_PARAMS, "Invalid cursor")
+            start = int(cursor)
+            if start >= len(items):
+                raise Refusal(INVALID_PARAMS, "Invalid cursor")
+        end = start + self._page_size
+        if end < len(items):
+            return items[start:end], {"nextCursor": str(end)}
+        # In the Julia design's dialect an empty text says that there is no more.
+        return items[start:end], {} if incoming.version else {"nextCursor": ""}
+
+
+def as_server(tools_or_server: McpServer | Tools) -> McpServer:
+    """Return a server as it is, and make one of tools.
+
+    Raises:
+        ConfigurationError: Something is no tool, or two tools have one name.
+    """
+    return tools_or_server if isinstance(tools_or_server, McpServer) else McpServer(tools_or_server)
