@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.tools.plan import compile_schema
 from yiemagent.tools.wire_schema import is_object_schema
 
-__all__ = ["check_name", "check_runs_synchronously", "check_tool"]
+__all__ = ["check_name", "check_runs_synchronously", "check_tool", "signature_problem"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _EXECUTION_MODES = (None, "parallel", "sequential")
@@ -33,8 +33,9 @@ def check_tool(tool: Any, *, schema: Any) -> None:
     check_name(tool.name)
     if not callable(tool.execute):
         raise ConfigurationError(f"execute of tool {tool.name!r} must be callable, got {tool.execute!r}")
-    check_runs_synchronously(tool.execute, f"execute of tool {tool.name!r}")
-    _check_execute_signature(tool)
+    if not hasattr(tool.execute, "derive_schema"):  # Else it is made from a function, and checked.
+        check_runs_synchronously(tool.execute, f"execute of tool {tool.name!r}")
+        _check_execute_signature(tool)
     for hook in ("prepare_arguments", "validate_arguments"):
         if getattr(tool, hook) is not None and not callable(getattr(tool, hook)):
             raise ConfigurationError(f"{hook} of tool {tool.name!r} must be callable or None")
@@ -95,6 +96,27 @@ def check_runs_synchronously(function: Any, what: str) -> None:
             f"{what} is a generator function: return the whole value, such as a list, "
             "and report progress through ToolContext.update"
         )
+
+
+def signature_problem(function: Callable[..., Any]) -> str | None:
+    """Why arguments by name cannot be given to *function*, or None.
+
+    For a plain function this reads its code object only: a signature would cost ten times as much.
+    """
+    if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
+        code = function.__code__
+        if not code.co_posonlyargcount and not code.co_flags & inspect.CO_VARARGS:
+            return None
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return "has no signature that can be read; wrap it in a function with annotated parameters"
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return f"has *{parameter.name}, but models give arguments by name; take a list instead"
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            return f"has the positional-only parameter {parameter.name!r}, but models give arguments by name"
+    return None
 
 
 def _check_execute_signature(tool: Any) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
 from yiemagent.tools.argument_errors import ArgumentError, InvalidArguments, argument_error_text
-from yiemagent.tools.checks import check_runs_synchronously
-from yiemagent.tools.schema import FunctionSpec, function_spec, signature_problem
+from yiemagent.tools.checks import check_runs_synchronously, signature_problem
 from yiemagent.tools.tool import (
     ExecutionMode,
     Isolation,
@@ -21,6 +20,9 @@ from yiemagent.tools.tool import (
     ToolLike,
     current_event_sink,
 )
+
+if TYPE_CHECKING:
+    from yiemagent.tools.schema import FunctionSpec
 
 __all__ = ["FunctionBody", "as_tool", "tool"]
 
@@ -76,6 +78,8 @@ class FunctionBody:
                     f"tool {self.name!r} is a method without its object; "
                     f"give the method of an instance (obj.{self.name})"
                 )
+            from yiemagent.tools.schema import function_spec  # Only when a function is really read.
+
             self._spec = function_spec(self.function, self._namespace)
             self._namespace = None
         return self._spec

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import dataclasses
-import datetime
 import enum
 import inspect
 import json
@@ -59,7 +58,7 @@ def _simplified(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+    if callable(getattr(value, "isoformat", None)):  # Dates and times, those of other libraries too.
         return value.isoformat()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return text_of_bytes(bytes(value))
@@ -94,7 +93,7 @@ def text_of_bytes(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return base64.b64encode(data).decode("ascii")
+        return binascii.b2a_base64(data, newline=False).decode()
 
 
 def _ordered(items: Iterable[Any]) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any
@@ -90,6 +89,8 @@ class ToolRegistry:
         text = f"Tool {shown} not found"
         if not self._by_name:
             return scrub_surrogates(f"{text}. There are no tools.")
+        import difflib
+
         near = difflib.get_close_matches(name[:_SHOWN_NAME], self._by_name, n=3)
         if near:
             text += f". Did you mean {' or '.join(near)}?"

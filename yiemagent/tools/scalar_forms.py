@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import enum
 import inspect
-import pathlib
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -42,18 +39,19 @@ class Form:
     """None when the JSON value is the Python value."""
 
 
+def _uuid(text: str) -> Any:
+    import uuid
+
+    return uuid.UUID(text)
+
+
 FORMATS: Mapping[str, Callable[[str], object]] = {
     "date-time": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
-    "uuid": uuid.UUID,
+    "uuid": _uuid,
 }
 """Formats that are checked for arguments of functions, because the conversion would fail."""
-
-
-def _from(kind: Any, parse: Convert) -> Convert:
-    """*parse*, but for values that a hook has already made a *kind*."""
-    return lambda value: value if isinstance(value, kind) else parse(value)
 
 
 def _float(value: Any) -> Any:
@@ -72,20 +70,23 @@ SIMPLE_FORMS: Mapping[Any, Form] = {
     bool: Form({"type": "boolean"}),
     None: _NULL,
     type(None): _NULL,
-    datetime.datetime: Form(
-        {"type": "string", "format": "date-time"}, _from(datetime.datetime, FORMATS["date-time"])
-    ),
-    datetime.date: Form({"type": "string", "format": "date"}, _from(datetime.date, FORMATS["date"])),
-    datetime.time: Form({"type": "string", "format": "time"}, _from(datetime.time, FORMATS["time"])),
-    datetime.timedelta: Form(
-        {"type": "number", "description": "Seconds."},
-        _from(datetime.timedelta, lambda seconds: datetime.timedelta(seconds=seconds)),
-    ),
-    decimal.Decimal: Form({"type": "number"}, lambda value: decimal.Decimal(str(value))),
-    uuid.UUID: Form({"type": "string", "format": "uuid"}, _from(uuid.UUID, uuid.UUID)),
-    pathlib.Path: Form({"type": "string"}, pathlib.Path),
-    pathlib.PurePath: Form({"type": "string"}, pathlib.PurePath),
 }
+
+_Parse: TypeAlias = Callable[[Any], Convert]
+_KNOWN_CLASSES: Mapping[str, tuple[Mapping[str, Any], _Parse]] = {
+    "datetime.datetime": ({"type": "string", "format": "date-time"}, lambda cls: cls.fromisoformat),
+    "datetime.date": ({"type": "string", "format": "date"}, lambda cls: cls.fromisoformat),
+    "datetime.time": ({"type": "string", "format": "time"}, lambda cls: cls.fromisoformat),
+    "datetime.timedelta": (
+        {"type": "number", "description": "Seconds."},
+        lambda cls: lambda seconds: cls(seconds=seconds),
+    ),
+    "decimal.Decimal": ({"type": "number"}, lambda cls: lambda value: cls(str(value))),
+    "uuid.UUID": ({"type": "string", "format": "uuid"}, lambda cls: cls),
+    "pathlib.Path": ({"type": "string"}, lambda cls: cls),
+    "pathlib.PurePath": ({"type": "string"}, lambda cls: cls),
+}
+"""Schema and way back of classes by their full name, so that their modules need not be imported."""
 _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _CONSTRAINTS = {
     "ge": "minimum",
@@ -119,12 +120,22 @@ def literal_form(values: Sequence[Any]) -> Form:
     return _choice_form(choices)
 
 
-def plain_subclass_form(cls: type) -> Form | None:
-    """The form of a class that extends a simple type, such as ``class Sku(str)``; else None."""
+def known_class_form(cls: type) -> Form | None:
+    """The form of a class of the standard library, or of one like ``class Sku(str)``; else None."""
+    # Python 3.13 moved pathlib's classes into a submodule.
+    known = _KNOWN_CLASSES.get(f"{cls.__module__.split('.')[0]}.{cls.__qualname__}")
+    if known is not None:
+        schema, parse = known
+        return Form(schema, _unless_made(cls, parse(cls)))
     for base in (str, int, float):
         if issubclass(cls, base):
-            return Form(SIMPLE_FORMS[base].schema, _from(cls, cls))
+            return Form(SIMPLE_FORMS[base].schema, _unless_made(cls, cls))
     return None
+
+
+def _unless_made(cls: type, parse: Convert) -> Convert:
+    """*parse*, but for values that a hook has already made a *cls*."""
+    return lambda value: value if isinstance(value, cls) else parse(value)
 
 
 def constrain(schema: dict[str, Any], extra: Any) -> None:

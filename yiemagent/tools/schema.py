@@ -19,7 +19,7 @@ from yiemagent.tools.scalar_forms import FORMATS, Convert, Form, UnsupportedType
 from yiemagent.tools.tool import ToolContext
 from yiemagent.tools.type_forms import FormBuilder
 
-__all__ = ["FunctionSpec", "function_spec", "signature_problem"]
+__all__ = ["FunctionSpec", "function_spec"]
 
 _NO_DEFAULT = inspect.Parameter.empty
 
@@ -104,27 +104,6 @@ def function_spec(function: Callable[..., Any], namespace: Mapping[str, Any] | N
     return FunctionSpec(
         documented.description, schema, converts, context, extra is not None, extra.convert if extra else None
     )
-
-
-def signature_problem(function: Callable[..., Any]) -> str | None:
-    """Why arguments by name cannot be given to *function*, or None.
-
-    For a plain function this reads its code object only: a signature would cost ten times as much.
-    """
-    if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
-        code = function.__code__
-        if not code.co_posonlyargcount and not code.co_flags & inspect.CO_VARARGS:
-            return None
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):
-        return "has no signature that can be read; wrap it in a function with annotated parameters"
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            return f"has *{parameter.name}, but models give arguments by name; take a list instead"
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            return f"has the positional-only parameter {parameter.name!r}, but models give arguments by name"
-    return None
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -20,8 +20,8 @@ from yiemagent.tools.scalar_forms import (
     UnsupportedType,
     constrain,
     enum_form,
+    known_class_form,
     literal_form,
-    plain_subclass_form,
 )
 
 __all__ = ["FormBuilder"]
@@ -112,7 +112,7 @@ class FormBuilder:
             return self._record_form(cls)
         if hasattr(cls, "model_json_schema") and hasattr(cls, "model_validate"):
             return self._model_form(cls)
-        form = plain_subclass_form(cls)
+        form = known_class_form(cls)
         if form is None:
             raise UnsupportedType(cls.__qualname__)
         return form
