@@ -76,7 +76,8 @@ class SubagentPool:
             agents, self._agents = self._agents, []
         for agent in agents:
             agent.stop(0)
-        return all([agent.stop(max(0.0, deadline - monotonic())) for agent in agents])
+        ended = [agent.stop(max(0.0, deadline - monotonic())) for agent in agents]
+        return all(ended)
 
     def agents(self) -> tuple[Agent, ...]:
         """The agents that are owned now, oldest first."""
