@@ -217,6 +217,13 @@ class DuplexConnection:
         else:
             inbox.put(message)
 
+    def fail(self, request_id: Any, text: str) -> None:
+        """End one exchange because its request could not be handed over; others go on. Any thread."""
+        with self._lock:
+            inbox = self._inboxes.get(id_key(request_id))
+        if inbox is not None:
+            inbox.put(text)
+
     def lose(self, text: str) -> None:
         """End all exchanges because the wire ended by itself. Reader's thread."""
         if self._end(text):

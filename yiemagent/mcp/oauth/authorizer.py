@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -25,7 +26,7 @@ from yiemagent.mcp.oauth.metadata import canonical_resource, origin_of
 from yiemagent.mcp.oauth.scopes import select_scopes
 from yiemagent.mcp.oauth.store import MemoryTokenStore, StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import Token
-from yiemagent.mcp.oauth.waiting import Turn
+from yiemagent.mcp.waiting import wait_for
 
 __all__ = ["OAuth"]
 
@@ -50,7 +51,8 @@ class _State:
     """What it was asked for with."""
     asked: tuple[str, ...] = ()
     """All scopes asked for so far."""
-    turn: Turn | None = None
+    turn: Future[None] | None = None
+    """Done when the thread whose turn it is has ended, well or not."""
     hopeless: set[tuple[str, frozenset[str]]] = field(default_factory=set)
     """Step-ups that did not help: operation and scopes."""
 
@@ -156,26 +158,36 @@ class OAuth:
             return self._states.setdefault(url, _State())
 
     def _in_turn(self, state: _State, sent: str | None, work: Callable[[], None], call: AuthCall) -> None:
-        """Do *work* unless the token is no longer the one that was sent; wait while another does."""
+        """Do *work* unless the token is no longer the one that was sent; wait while another does.
+
+        When the other one fails to be authorized, so do those who wait: nobody wants one login
+        page after the other. When it gave up for reasons of its own, one of them goes on.
+        """
         while True:
             with self._lock:
                 if state.authorization() != sent:
                     return
-                turn = state.turn
-                if turn is None:
-                    mine = state.turn = Turn()
-            if turn is None:
-                break
-            turn.wait(call, "the login that another thread has begun")
-
-        def do() -> None:
+                others = state.turn
+                if others is None:
+                    mine = state.turn = Future()
+                    break
             try:
-                work()
-            finally:
-                with self._lock:
-                    state.turn = None
-
-        mine.work(do)
+                wait_for(others, call.deadline, call.signal, "the login that another thread has begun")
+            except McpAuthorizationError as exc:
+                raise McpAuthorizationError(str(exc), error=exc.error, status=exc.status) from exc
+        failure: McpAuthorizationError | None = None
+        try:
+            work()
+        except McpAuthorizationError as exc:
+            failure = exc
+            raise
+        finally:
+            with self._lock:
+                state.turn = None
+            if failure is not None:
+                mine.set_exception(failure)
+            else:
+                mine.set_result(None)
 
     # The order of things
 

@@ -14,13 +14,14 @@ import socketserver
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from yiemagent.errors import ConfigurationError, McpAuthorizationError
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.oauth.metadata import is_loopback
-from yiemagent.mcp.oauth.waiting import wait_for
+from yiemagent.mcp.waiting import wait_for
 
 __all__ = ["BrowserRedirect", "PasteRedirect", "Redirect", "RedirectListener"]
 
@@ -130,12 +131,8 @@ class _LoopbackListener:
             target=self._open_browser, args=(authorization_url,), name="yiemagent-oauth-browser", daemon=True
         )
         browser.start()
-        wait_for(
-            self._server.answered,
-            call,
-            "the login page in the browser; OAuth.login(url, timeout=...) logs in ahead of the first call",
-        )
-        response = self._server.response
+        waiting = "the login page in the browser"
+        response = wait_for(self._server.answer, call.deadline, call.signal, waiting)
         if response is None:
             raise McpAuthorizationError(
                 "no browser could be opened for the login page; on a machine without one use "
@@ -150,7 +147,7 @@ class _LoopbackListener:
             logger.warning("the browser could not be opened", exc_info=True)
             opened = False
         if not opened:
-            self._server.answered.set()
+            self._server.settle(None)
 
     def close(self) -> None:
         self._server.end()
@@ -168,8 +165,8 @@ class _CallbackServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, address: tuple[str, int], path: str) -> None:
         self.path = path
         self.state: str | None = None
-        self.response: str | None = None
-        self.answered = threading.Event()
+        self.answer: Future[str | None] = Future()
+        """The path and query of the response; None when no browser could be opened."""
         self._ended = False
         self._thread: threading.Thread | None = None
         super().__init__(address, _CallbackHandler)
@@ -182,6 +179,11 @@ class _CallbackServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.state = state
         self._thread = threading.Thread(target=self._serve, name="yiemagent-oauth-redirect", daemon=True)
         self._thread.start()
+
+    def settle(self, response: str | None) -> None:
+        """Keep the first outcome."""
+        with contextlib.suppress(InvalidStateError):
+            self.answer.set_result(response)
 
     def _serve(self) -> None:
         try:
@@ -228,9 +230,7 @@ class _CallbackHandler(http.server.BaseHTTPRequestHandler):
             self._answer(400, "This page does not belong to the login that is going on.")
             return
         self._answer(200, "You can close this window and go back to your program.")
-        if self.server.response is None:
-            self.server.response = self.path
-            self.server.answered.set()
+        self.server.settle(self.path)
 
     def _answer(self, status: int, text: str) -> None:
         body = f"<!doctype html><title>Login</title><p>{text}</p>".encode()

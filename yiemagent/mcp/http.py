@@ -1,0 +1,83 @@
+"""MCP servers at a URL: Streamable HTTP in both eras, and HTTP+SSE of 2024-11-05.
+
+Source: issue 5 parts 1 to 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+from urllib.parse import urlsplit
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import ConfigurationError
+from yiemagent.mcp.deadline import Deadline
+from yiemagent.mcp.http_auth import HttpAuth, make_auth
+from yiemagent.mcp.http_link import HttpLink, HttpOptions
+from yiemagent.mcp.http_wire import HttpWire, WireConnection
+from yiemagent.mcp.oauth.metadata import origin_of
+from yiemagent.mcp.transport import Connection, FallbackEra, Receiver
+from yiemagent.net.http import checked_headers
+from yiemagent.net.public_url import public_url
+
+__all__ = ["HttpTransport", "HttpWire"]
+
+
+@dataclass(frozen=True)
+class HttpTransport:
+    """How to reach a server at a URL.
+
+    Raises:
+        ConfigurationError: The URL is not http or https, or a header cannot be sent.
+    """
+
+    url: str
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    """Sent with every request to the server (not to its authorization server)."""
+    auth: HttpAuth | str | Callable[[], str] | None = field(default=None, repr=False)
+    """A bearer token, a function that gives one, or ``OAuth(...)``; wins over ``headers``."""
+    wire: HttpWire = "auto"
+    """``"auto"`` tries Streamable HTTP and then HTTP+SSE (``/sse``); the others only one of them."""
+    verify: bool | str | None = None
+    """True or None checks TLS with the environment's CA bundle, a path names another, False does not."""
+    cert: str | tuple[str, str] | None = field(default=None, repr=False)
+    """Client certificate: a path, or the paths of certificate and key."""
+    proxies: Mapping[str, str] | None = field(default=None, repr=False)
+    """As requests takes them; None for the environment's."""
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except (ValueError, AttributeError, TypeError):
+            usable = False
+        if not usable:
+            shown = public_url(self.url) if isinstance(self.url, str) else repr(self.url)
+            raise ConfigurationError(
+                f"an MCP server's URL must begin with http:// or https://, got {shown!r}"
+            )
+        if self.wire not in get_args(HttpWire):
+            raise ConfigurationError(f"wire must be 'auto', 'streamable' or 'sse', got {self.wire!r}")
+        checked_headers(self.headers or {})
+        object.__setattr__(self, "auth", make_auth(self.auth))
+
+    @property
+    def label(self) -> str:
+        """The URL without user information and query."""
+        return public_url(self.url)
+
+    @property
+    def era_key(self) -> str | None:
+        """The origin: what serves it speaks one era."""
+        return origin_of(self.url)
+
+    @property
+    def fallback_era(self) -> FallbackEra:
+        """Old servers want ``initialize``."""
+        return "legacy"
+
+    def connect(self, receiver: Receiver, *, deadline: Deadline, signal: AbortSignal | None) -> Connection:
+        """Nothing is sent yet; see ``Transport.connect``."""
+        options = HttpOptions(headers=self.headers, verify=self.verify, cert=self.cert, proxies=self.proxies)
+        return WireConnection(HttpLink(self.url, options, make_auth(self.auth)), receiver, self.wire)

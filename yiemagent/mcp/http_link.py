@@ -1,0 +1,230 @@
+"""One MCP server over HTTP: requests with their authorization, and what goes wrong in our words.
+
+Shared by everything that talks to the server's URLs: exchanges, the GET stream, the old
+HTTP+SSE wire and the login ahead of time. Knows no JSON-RPC.
+
+Source: issue 5 parts 3 and 6; field problems 19, 20, 25, 28.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from yiemagent.abort import AbortSignal
+from yiemagent.errors import (
+    McpAuthorizationError,
+    McpConnectionError,
+    McpProtocolError,
+    McpTimeout,
+    RunAborted,
+)
+from yiemagent.mcp.deadline import Deadline
+from yiemagent.mcp.http_auth import AuthCall, Challenge, Exchange, HttpAnswer, HttpAuth
+from yiemagent.mcp.http_body import body_text
+from yiemagent.mcp.transport import RequestRefused
+from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpError, HttpRedirect, HttpTimeout
+from yiemagent.net.http import HttpClient, Timeouts
+from yiemagent.net.public_url import public_url
+
+if TYPE_CHECKING:
+    from yiemagent.net.response import HttpResponse
+
+__all__ = ["HttpLink", "HttpOptions"]
+
+_CONNECT_SECONDS = 10.0
+_ANSWER_BYTES = 1 << 20
+"""Of an authorization server's answer that are read at most."""
+_MOST_REDIRECTS = 3
+
+
+class HttpOptions:
+    """How the connections of a link are made; ``HttpClient`` says what each means."""
+
+    __slots__ = ("cert", "headers", "proxies", "verify")
+
+    def __init__(
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | None = None,
+        cert: str | tuple[str, str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        self.headers = dict(headers or {})
+        self.verify = verify
+        self.cert = cert
+        self.proxies = proxies
+
+    def client(self) -> HttpClient:
+        """For the MCP server itself."""
+        return HttpClient(headers=self.headers, verify=self.verify, cert=self.cert, proxies=self.proxies)
+
+    def foreign_client(self) -> HttpClient:
+        """For authorization servers: the user's headers and certificate are not for them."""
+        return HttpClient(verify=self.verify, proxies=self.proxies)
+
+
+class HttpLink:
+    """The way to one MCP server. Any thread; many requests at once.
+
+    Args:
+        url: The server's URL.
+        options: How connections are made.
+        auth: Gives and mends the authorization; None sends none.
+    """
+
+    def __init__(self, url: str, options: HttpOptions, auth: HttpAuth | None) -> None:
+        self.url = url
+        self.label = public_url(url)
+        self._endpoint = url
+        self._client = options.client()
+        self._foreign = options.foreign_client()
+        self._auth = auth
+
+    def open(
+        self,
+        method: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        deadline: Deadline,
+        signal: AbortSignal,
+        operation: str = "",
+        url: str | None = None,
+        may_ask: bool = True,
+    ) -> HttpResponse:
+        """Send one request, again only when the server refused it for its authorization.
+
+        Args:
+            method: ``POST``, ``GET`` or ``DELETE``.
+            headers: Beside the user's and the authorization's.
+            body: What is posted.
+            deadline: When to give up.
+            signal: Ends it at once.
+            operation: What is asked for, for the limit of step-ups.
+            url: Another URL of the server than its first.
+            may_ask: Whether a refusal may lead to a login; without it, the refusal is returned.
+
+        Returns:
+            The answer, whatever its status, its body unread; a 401 never.
+
+        Raises:
+            McpAuthorizationError: The server wants an authorization that cannot be had.
+            McpTimeout: The deadline passed.
+            RunAborted: *signal* was aborted.
+            McpConnectionError: The server cannot be reached, or the connection broke.
+        """
+        call = AuthCall(self.exchange(deadline, signal), deadline, signal)
+        for attempt in itertools.count():
+            given: Mapping[str, str] = {}
+            if self._auth is not None:
+                given = self._auth.headers(method, self.url, call)
+            response = self._send(method, url, {**headers, **given}, body, deadline, signal)
+            if response.status not in (401, 403) or not may_ask:
+                return response
+            if response.status == 403 and (self._auth is None or "www-authenticate" not in response.headers):
+                return response
+            self._mend(response, given, attempt, operation, call)
+        raise AssertionError
+
+    def _mend(
+        self,
+        response: HttpResponse,
+        given: Mapping[str, str],
+        attempt: int,
+        operation: str,
+        call: AuthCall,
+    ) -> None:
+        text = body_text(response, call.deadline)
+        answer = HttpAnswer(response.status, text.encode(), _lower(response.headers))
+        challenge = Challenge.of(answer, url=self.url, sent=given, attempt=attempt, operation=operation)
+        if self._auth is not None and self._auth.challenged(challenge, call):
+            return
+        wanted = response.headers.get("www-authenticate") or "nothing about how"
+        hint = "give McpHttp(auth=...) a bearer token or OAuth()" if self._auth is None else "check auth="
+        raise McpAuthorizationError(
+            f"{self.label} answered {response.status} and says {wanted!r}; {hint}",
+            error=challenge.parameter("error") or "",
+            status=response.status,
+        )
+
+    def _send(
+        self,
+        method: str,
+        url: str | None,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        deadline: Deadline,
+        signal: AbortSignal,
+    ) -> HttpResponse:
+        left = deadline.remaining()
+        limits = Timeouts(connect=_least(_CONNECT_SECONDS, left), first_byte=left, idle=None)
+        for _ in range(_MOST_REDIRECTS):
+            target = url or self._endpoint
+            try:
+                # Never sent again by itself: a tool must not be called twice.
+                return self._client.request(
+                    method, target, headers=headers, body=body, signal=signal, timeouts=limits, resend=False
+                )
+            except HttpRedirect as exc:
+                # 307 and 308 keep method and body; frameworks send them for a missing slash.
+                followed = urljoin(target, exc.location)
+                if exc.status not in (307, 308) or urlsplit(followed)[:2] != urlsplit(target)[:2]:
+                    raise RequestRefused(str(exc), status=exc.status) from None
+                if url is None:
+                    self._endpoint = followed
+                else:
+                    url = followed
+            except HttpError as exc:
+                raise self.translated(exc, deadline, signal) from exc
+        raise RequestRefused(f"{self.label} redirects in circles", status=307)
+
+    def exchange(self, deadline: Deadline, signal: AbortSignal) -> Exchange:
+        """The way out of an authorization, within the limits of the call that it serves."""
+
+        def exchange(
+            method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+        ) -> HttpAnswer:
+            try:
+                with self._foreign.request(
+                    method, url, headers=headers, body=body, signal=signal, deadline=deadline.at, resend=False
+                ) as response:
+                    return HttpAnswer(response.status, response.read(_ANSWER_BYTES), _lower(response.headers))
+            except HttpRedirect as exc:
+                return HttpAnswer(exc.status, b"", {"location": exc.location})
+            except HttpError as exc:
+                raise self.translated(exc, deadline, signal, public_url(url)) from exc
+
+        return exchange
+
+    def translated(
+        self, error: HttpError, deadline: Deadline, signal: AbortSignal, label: str | None = None
+    ) -> Exception:
+        """What *error* means to somebody who called the server with this deadline and signal."""
+        label = label or self.label
+        if isinstance(error, HttpAborted):
+            return RunAborted("Operation aborted", reason=signal.reason)
+        if isinstance(error, HttpTimeout):
+            if error.phase != "connect" or deadline.expired:
+                waited = "in time" if deadline.timeout is None else f"within {deadline.timeout:g} s"
+                return McpTimeout(f"{label} did not answer {waited}")
+            return McpConnectionError(f"{label} cannot be reached: {error}")
+        if isinstance(error, HttpBodyTooLarge):
+            return McpProtocolError(f"{label}: {error}")
+        return McpConnectionError(str(error))
+
+    def close(self) -> None:
+        """Close idle connections, and those in use once they are done."""
+        self._client.close()
+        self._foreign.close()
+
+
+def _least(one: float, other: float | None) -> float:
+    return one if other is None else min(one, other)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
