@@ -5,7 +5,7 @@ PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
 Q ?= Which wines have notes of oak and vanilla?
 
-.PHONY: demo chat test lint types imports unit format clean
+.PHONY: demo chat test lint types imports unit bench format clean
 
 $(READY): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -32,6 +32,9 @@ imports: $(READY)
 
 unit: $(READY)
 	$(PY) -m pytest --cov --cov-report=term
+
+bench: $(READY)
+	$(PY) -m benchmarks
 
 format: $(READY)
 	$(PY) -m ruff format .

@@ -1,0 +1,1 @@
+"""Benchmarks of yiemagent against a floor of bare requests."""
