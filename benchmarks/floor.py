@@ -91,4 +91,4 @@ def history(number: int) -> list[dict[str, Any]]:
 
 def history_text(number: int) -> str:
     """The text of one message of the history."""
-    return f"message {number} of a long conversation, about a hundred characters of text so that it weighs something."
+    return f"message {number} of a long conversation, about a hundred characters of text, so that it weighs."

@@ -25,11 +25,13 @@ class AbortSignal:
     Source: SP-022, research facts AS-1 to AS-6 (H6: never cleared).
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_event", "_lock", "_reason", "_unlink")
+    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_event", "_lock", "_reason", "_unlink")
 
     def __init__(self, parent: AbortSignal | None = None) -> None:
-        self._event = threading.Event()
-        # Guards _reason and _callbacks only; callbacks run outside it.
+        self._aborted = False
+        # Made for the first waiter: a turn makes several signals and nobody waits for most.
+        self._event: threading.Event | None = None
+        # Guards the fields; callbacks run outside it.
         self._lock = threading.Lock()
         self._reason = ""
         self._callbacks: dict[object, Callable[[], object]] | None = None
@@ -42,7 +44,7 @@ class AbortSignal:
     @property
     def aborted(self) -> bool:
         """Whether ``abort`` was called. Setting it to True aborts (the Julia design's spelling)."""
-        return self._event.is_set()
+        return self._aborted
 
     @aborted.setter
     def aborted(self, value: bool) -> None:
@@ -64,11 +66,14 @@ class AbortSignal:
         if not isinstance(reason, str):
             raise TypeError(f"reason must be a str, got {type(reason).__name__}")
         with self._lock:
-            if self._event.is_set():
+            if self._aborted:
                 return
             self._reason = reason
             callbacks, self._callbacks = self._callbacks, None
-            self._event.set()
+            self._aborted = True
+            event = self._event
+        if event is not None:
+            event.set()
         for callback in (callbacks or {}).values():
             _run(callback)
 
@@ -78,7 +83,13 @@ class AbortSignal:
         Returns:
             Whether the signal is aborted: ``if signal.wait(5): return`` is a sleep that ends early.
         """
-        return self._event.wait(timeout)
+        with self._lock:
+            if self._aborted:
+                return True
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        return event.wait(timeout)
 
     def raise_if_aborted(self) -> None:
         """Raise ``RunAborted`` when aborted, else do nothing.
@@ -86,7 +97,7 @@ class AbortSignal:
         Raises:
             RunAborted: With the reason of the abort.
         """
-        if self._event.is_set():
+        if self._aborted:
             raise RunAborted("Operation aborted", reason=self._reason)
 
     def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
@@ -100,7 +111,7 @@ class AbortSignal:
         """
         key = object()
         with self._lock:
-            if not self._event.is_set():
+            if not self._aborted:
                 if self._callbacks is None:
                     self._callbacks = {}
                 self._callbacks[key] = callback
