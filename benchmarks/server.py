@@ -79,8 +79,10 @@ def _streamed(script: dict[str, int]) -> bytes:
     events = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     events.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     out = [
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n"
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
     ]
     for event in events:
         data = json.dumps({"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [event]})
