@@ -38,8 +38,7 @@ class NatsTransport:
     Args:
         servers: ``nats://host:4222`` or ``tls://host``, one or several.
         topic: The subject that the server listens on, such as ``yiemagent:tools``.
-        sender_id: Who asks: the connection's name, the ``Yiem-Sender`` header, and the
-            ``sessionId`` of requests that bring none in the ``yiem`` dialect.
+        sender_id: Who asks: the connection's name and the ``Yiem-Sender`` header.
         dialect: What a server speaks that does not answer ``server/discover``.
         **options: Credentials, TLS and patience: the fields of ``NatsOptions``.
 
@@ -91,7 +90,7 @@ class NatsTransport:
         loop = lease_loop()
         try:
             connection = NatsConnection(
-                NatsTarget(self.options, self.topic, self.sender_id, self.dialect == "yiem", self.label),
+                NatsTarget(self.options, self.topic, self.sender_id, self.label),
                 loop,
                 receiver,
             )

@@ -26,18 +26,15 @@ logger = logging.getLogger(__name__)
 
 SENDER_HEADER = "Yiem-Sender"
 NO_RESPONDERS = "503"
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 @dataclass(frozen=True, slots=True)
 class NatsTarget:
-    """Where the requests of a connection go, and how they are marked."""
+    """Where the requests of a connection go, and who sends them."""
 
     options: NatsOptions
     topic: str
     sender_id: str
-    with_session: bool
-    """Put ``sessionId`` into the params, as the Julia design has it, when no handshake was made."""
     label: str
 
 
@@ -188,9 +185,6 @@ class NatsConnection:
             raise McpConnectionError(f"the connection to {self._target.label} was closed") from exc
 
     def _make_call(self, request: Message, headers: Mapping[str, str]) -> _Call:
-        params = request.get("params")
-        if self._target.with_session and not _is_handshaken(request):
-            request = {**request, "params": {"sessionId": self._target.sender_id, **(params or {})}}
         call = _Call(
             self._prefix + secrets.token_hex(8), request["method"], encode(request), self._headers(headers)
         )
@@ -325,12 +319,3 @@ class NatsConnection:
         for call in list(self._calls.values()):
             if call.published or self._gone is not None:
                 call.put(type(error)(f"{call.method}: {error}"))
-
-
-def _is_handshaken(request: Message) -> bool:
-    """Whether it is of the specification's eras, whose servers may refuse unknown params."""
-    if request["method"] in ("initialize", "server/discover", "ping"):
-        return True
-    params = request.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return isinstance(meta, dict) and VERSION_KEY in meta

@@ -35,6 +35,8 @@ class Line:
     """Resolved with the reason when the connection has ended."""
     complaints: list[Exception] = field(default_factory=list)
     """The last few things that nats-py reported."""
+    subscriptions: list[Any] = field(default_factory=list)
+    """nats-py's own, of what is listened to."""
 
     @property
     def place(self) -> str:

@@ -60,7 +60,7 @@ class NatsLink:
         on_dropped: Callable[[str], None],
     ) -> None:
         self._options = options
-        self._subscriptions = subscriptions
+        self._subscriptions = tuple(subscriptions)
         self._on_lost = on_lost
         self._on_dropped = on_dropped
         self._line: Line | None = None
@@ -115,6 +115,19 @@ class NatsLink:
         line, self._line = self._line, None
         if line is not None:
             await hang_up(line)
+
+    async def mute(self) -> None:
+        """Listen to nothing any more, while what was received is still answered."""
+        self._subscriptions = ()
+        line = self._line
+        if line is None:
+            return
+        try:
+            for subscription in line.subscriptions:
+                await subscription.unsubscribe()
+            await line.client.flush(self._options.connect_timeout)
+        except Exception as exc:
+            logger.debug("url=%s | could not unsubscribe: %s", line.place, words(exc))
 
     def _take(self, line: Line) -> None:
         self._line = line
@@ -190,12 +203,13 @@ class NatsLink:
             raise
 
     async def _subscribe(self, line: Line, wanted: Subscribed) -> None:
-        await line.client.subscribe(
+        made = await line.client.subscribe(
             wanted.subject,
             queue=wanted.queue,
             cb=wanted.callback,
             pending_bytes_limit=self._options.pending_bytes_limit,
         )
+        line.subscriptions.append(made)
 
     def _complaint(self, line: Line, exc: Exception) -> None:
         from nats import errors
@@ -216,6 +230,7 @@ class NatsLink:
         logger.warning("subject=%s | slow consumer: a message was dropped, subscribing again", worn.subject)
         try:
             await self._subscribe(line, wanted)
+            line.subscriptions.remove(worn)
             await worn.drain()
         except Exception as exc:
             logger.debug("subject=%s | could not subscribe again: %s", worn.subject, words(exc))

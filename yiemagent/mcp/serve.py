@@ -1,61 +1,39 @@
-"""Tools, resources and prompts as an MCP server, in every protocol version, without a wire.
+"""Tools, resources and prompts as an MCP server, without a wire.
 
 ``McpServer`` takes JSON-RPC messages and gives answers; ``serve_stdio``, ``serve_http`` and
-``serve_nats`` bring them. Quick requests are answered where they arrive; those that run the
-user's code are handed to the wire's ``run``, so that pings and cancellations get through.
+``serve_nats`` bring them.
 
-Source: issue 5 part 5; protocol versions 2024-11-05 to 2026-07-28.
+Source: issue 5 part 5.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from yiemagent.errors import ConfigurationError
-from yiemagent.mcp.eras import LATEST_LEGACY, LEGACY_VERSIONS, MODERN_VERSIONS, SERVER_INFO_META
 from yiemagent.mcp.eras import default_client_info as our_name_and_version
-from yiemagent.mcp.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    RESOURCE_NOT_FOUND,
-    Message,
-    kind_of,
-    make_error,
-    make_result,
-)
+from yiemagent.mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from yiemagent.mcp.serve_offers import ServedPrompt, ServedResource
-from yiemagent.mcp.serve_session import Incoming, Refusal, Send, ServerSession
+from yiemagent.mcp.serve_protocol import MessageServer
+from yiemagent.mcp.serve_session import Incoming, Refusal
 from yiemagent.mcp.serve_wire import tool_listing, wire_result
 from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.result import as_tool_result, error_result
 from yiemagent.tools.tool import Tool, Tools
 
-__all__ = ["McpServer", "Run", "as_server"]
+__all__ = ["McpServer", "as_server"]
 
 logger = logging.getLogger(__name__)
 
-Run: TypeAlias = Callable[[Callable[[], None]], bool]
-"""How a wire runs the user's code: on a worker, or where the request arrived; False: too busy."""
-
 PAGE_SIZE = 100
 
-CACHEABLE = {
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-}
 USERS_CODE = {"tools/call", "resources/read", "prompts/get"}
 
 
-class McpServer:
+class McpServer(MessageServer):
     """Answers MCP requests with the tools it was given. Any thread may call any method.
 
     Args:
@@ -106,77 +84,41 @@ class McpServer:
         """The tools, in order."""
         return self._registry.specs
 
-    def handle(self, session: ServerSession, message: Message, send: Send, run: Run) -> bool:
-        """Take one message of a client.
+    def info(self) -> Mapping[str, Any]:
+        """See ``MessageServer.info``."""
+        return self._info
 
-        Args:
-            session: Who sends it.
-            message: Any JSON object.
-            send: Gets what belongs to this message: progress, then exactly one response to a
-                request that is not cancelled; nothing for a notification.
-            run: Gets the part of the work that may take long.
+    def capabilities(self) -> Mapping[str, Any]:
+        """See ``MessageServer.capabilities``."""
+        capabilities: dict[str, Any] = {"tools": {}}
+        if self._resources:
+            capabilities["resources"] = {}
+        if self._prompts:
+            capabilities["prompts"] = {}
+        return capabilities
 
-        Returns:
-            Whether it was a message that this session may send; a refusal was sent when not.
-        """
-        kind = kind_of(message)
-        if kind == "request":
-            return self._handle_request(session, message, send, run)
-        if kind == "invalid":
-            send(make_error(None, INVALID_REQUEST, "not a JSON-RPC request"))
-            return False
-        if message.get("method") == "notifications/cancelled" and isinstance(message.get("params"), Mapping):
-            session.cancel(message["params"])
-        return True
+    def instructions(self) -> str | None:
+        """See ``MessageServer.instructions``."""
+        return self._instructions
 
-    def _handle_request(self, session: ServerSession, message: Message, send: Send, run: Run) -> bool:
-        try:
-            incoming = session.accept(message, send)
-        except Refusal as refusal:
-            send(make_error(message["id"], refusal.code, refusal.text, refusal.data))
-            return False
-        if incoming.method not in USERS_CODE:
-            self._answer(session, incoming)
-        elif not run(lambda: self._answer(session, incoming)):
-            session.finish(incoming)
-            send(make_error(incoming.id, INTERNAL_ERROR, "the server has too many requests waiting"))
-        return True
+    def takes_long(self, method: str) -> bool:
+        """The user's code does."""
+        return method in USERS_CODE
 
-    def _answer(self, session: ServerSession, incoming: Incoming) -> None:
-        try:
-            if incoming.signal.aborted:
-                return
-            response = self._respond(session, incoming)
-        finally:
-            session.finish(incoming)
-        if not incoming.signal.aborted:
-            incoming.send(response)
+    def schema_of(self, tool_name: str) -> Mapping[str, Any] | None:
+        """See ``MessageServer.schema_of``."""
+        tool = self._registry.get(tool_name)
+        return None if tool is None else tool.wire_schema
 
-    def _respond(self, session: ServerSession, incoming: Incoming) -> Message:
-        try:
-            if incoming.method == "initialize":
-                return make_result(incoming.id, self._initialize(session, incoming))
-            handler = self._handlers.get(incoming.method)
-            if handler is None or (incoming.method == "ping" and incoming.modern):
-                raise Refusal(METHOD_NOT_FOUND, f"Method not found: {incoming.method}")
-            return make_result(incoming.id, self._finished(incoming, handler(incoming)))
-        except Refusal as refusal:
-            return make_error(incoming.id, refusal.code, refusal.text, refusal.data)
-        except Exception as exc:
-            logger.exception("method=%s | the server could not answer", incoming.method)
-            return make_error(incoming.id, INTERNAL_ERROR, f"{type(exc).__name__}: {exc}")
-
-    def _finished(self, incoming: Incoming, result: dict[str, Any]) -> dict[str, Any]:
-        if incoming.modern:
-            result = {"resultType": "complete", **result, "_meta": {SERVER_INFO_META: self._info}}
-            if incoming.method in CACHEABLE:
-                result |= {"ttlMs": 0, "cacheScope": "private"}
-        return result
+    def answer(self, incoming: Incoming) -> dict[str, Any]:
+        """See ``MessageServer.answer``."""
+        handler = self._handlers.get(incoming.method)
+        if handler is None:
+            raise Refusal(METHOD_NOT_FOUND, f"Method not found: {incoming.method}")
+        return handler(incoming)
 
     def _make_handlers(self) -> dict[str, Callable[[Incoming], dict[str, Any]]]:
         handlers: dict[str, Callable[[Incoming], dict[str, Any]]] = {
-            "ping": lambda incoming: {},
-            "server/discover": self._discover,
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
         }
@@ -189,36 +131,6 @@ class McpServer:
         if self._prompts:
             handlers |= {"prompts/list": self._list_prompts, "prompts/get": self._get_prompt}
         return handlers
-
-    # --- who we are
-
-    def _capabilities(self) -> dict[str, Any]:
-        capabilities: dict[str, Any] = {"tools": {}}
-        if self._resources:
-            capabilities["resources"] = {}
-        if self._prompts:
-            capabilities["prompts"] = {}
-        return capabilities
-
-    def _initialize(self, session: ServerSession, incoming: Incoming) -> dict[str, Any]:
-        wanted = incoming.params.get("protocolVersion")
-        session.version = wanted if wanted in LEGACY_VERSIONS else LATEST_LEGACY
-        result = {
-            "protocolVersion": session.version,
-            "capabilities": self._capabilities(),
-            "serverInfo": self._info,
-        }
-        if self._instructions is not None:
-            result["instructions"] = self._instructions
-        return result
-
-    def _discover(self, incoming: Incoming) -> dict[str, Any]:
-        if not incoming.modern:
-            raise Refusal(METHOD_NOT_FOUND, "Method not found: server/discover")
-        result = {"supportedVersions": list(MODERN_VERSIONS), "capabilities": self._capabilities()}
-        if self._instructions is not None:
-            result["instructions"] = self._instructions
-        return result
 
     # --- tools
 
@@ -297,10 +209,10 @@ class McpServer:
         return items[start:end], {} if incoming.version else {"nextCursor": ""}
 
 
-def as_server(tools_or_server: McpServer | Tools) -> McpServer:
+def as_server(tools_or_server: MessageServer | Tools) -> MessageServer:
     """Return a server as it is, and make one of tools.
 
     Raises:
         ConfigurationError: Something is no tool, or two tools have one name.
     """
-    return tools_or_server if isinstance(tools_or_server, McpServer) else McpServer(tools_or_server)
+    return tools_or_server if isinstance(tools_or_server, MessageServer) else McpServer(tools_or_server)

@@ -10,14 +10,14 @@ from typing import Any
 from yiemagent.mcp.eras import VERSION_META
 from yiemagent.mcp.headers import mirrored_headers, parameter_headers, read_parameter_headers
 from yiemagent.mcp.jsonrpc import Message
-from yiemagent.mcp.serve import McpServer
+from yiemagent.mcp.serve_protocol import MessageServer
 
 __all__ = ["header_mismatch"]
 
 _SENTINEL = ("=?base64?", "?=")
 
 
-def header_mismatch(environ: Mapping[str, Any], request: Message, server: McpServer) -> str | None:
+def header_mismatch(environ: Mapping[str, Any], request: Message, server: MessageServer) -> str | None:
     """What is wrong with the headers of a modern request, or None.
 
     Args:
@@ -42,20 +42,20 @@ def header_mismatch(environ: Mapping[str, Any], request: Message, server: McpSer
     return None
 
 
-def _parameters(request: Message, server: McpServer) -> dict[str, tuple[str, ...]]:
+def _parameters(request: Message, server: MessageServer) -> dict[str, tuple[str, ...]]:
     if request["method"] != "tools/call":
         return {}
     name = (request.get("params") or {}).get("name")
-    for tool in server.tools:
-        if tool.name == name:
-            try:
-                return read_parameter_headers(tool.wire_schema)
-            except ValueError:
-                return {}  # clients drop such a tool, and so never call it
-    return {}
+    schema = server.schema_of(name) if isinstance(name, str) else None
+    try:
+        return {} if schema is None else read_parameter_headers(schema)
+    except ValueError:
+        return {}  # clients drop such a tool, and so never call it
 
 
-def _expected_parameters(request: Message, params: Mapping[str, Any], server: McpServer) -> dict[str, str]:
+def _expected_parameters(
+    request: Message, params: Mapping[str, Any], server: MessageServer
+) -> dict[str, str]:
     arguments = params.get("arguments")
     paths = _parameters(request, server)
     return parameter_headers(paths, arguments) if paths and isinstance(arguments, Mapping) else {}

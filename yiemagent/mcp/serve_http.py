@@ -25,10 +25,11 @@ from yiemagent.mcp.jsonrpc import (
     kind_of,
     make_error,
 )
-from yiemagent.mcp.serve import McpServer, as_server
+from yiemagent.mcp.serve import as_server
 from yiemagent.mcp.serve_headers import header_mismatch
 from yiemagent.mcp.serve_http_sessions import HttpSessions
 from yiemagent.mcp.serve_http_stream import EventStream
+from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
@@ -74,7 +75,7 @@ def _refused(status: int, text: str, *, code: int = INVALID_REQUEST, **headers: 
 
 
 def serve_http(
-    tools_or_server: McpServer | Tools,
+    tools_or_server: MessageServer | Tools,
     *,
     path: str | None = "/mcp",
     allowed_origins: Collection[str] = (),
@@ -108,7 +109,7 @@ class McpWsgi:
 
     def __init__(
         self,
-        server: McpServer,
+        server: MessageServer,
         *,
         path: str | None,
         allowed_origins: Collection[str],

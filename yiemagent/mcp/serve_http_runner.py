@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from yiemagent.mcp.serve import McpServer
 from yiemagent.mcp.serve_http import McpWsgi, serve_http
+from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.tools.tool import Tools
 
 __all__ = ["HttpServing", "run_http"]
@@ -86,7 +86,7 @@ class HttpServing:
 
 
 def run_http(
-    tools_or_server: McpServer | Tools,
+    tools_or_server: MessageServer | Tools,
     *,
     host: str = "127.0.0.1",
     port: int = 0,

@@ -56,8 +56,7 @@ class HttpSessions:
                 return None
             session = self._known.get(session_id)
             if session is None:
-                session = ServerSession()
-                session.version = version
+                session = ServerSession(version=version)
                 self._remember(session_id, session)
             else:
                 self._known.move_to_end(session_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from yiemagent.mcp.jsonrpc import Message
-from yiemagent.mcp.serve import McpServer
+from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
@@ -37,7 +37,7 @@ class EventStream:
 
     def __init__(
         self,
-        server: McpServer,
+        server: MessageServer,
         session: ServerSession,
         request: Message,
         workers: Workers,

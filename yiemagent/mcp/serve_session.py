@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from yiemagent.abort import AbortSignal
-from yiemagent.mcp.eras import CAPABILITIES_META, MODERN_VERSIONS, VERSION_META
+from yiemagent.mcp.eras import CAPABILITIES_META, LEGACY_VERSIONS, MODERN_VERSIONS, VERSION_META
 from yiemagent.mcp.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -90,12 +90,22 @@ class ServerSession:
         plain: Requests without a handshake and without ``_meta`` are answered in the Julia design's
             dialect, instead of being refused.
         push: Takes notifications that belong to no request; None when the wire cannot carry them.
+        legacy: The versions that ``initialize`` may agree on, oldest first.
+        version: What was agreed on already.
     """
 
-    def __init__(self, *, plain: bool = False, push: Send | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        plain: bool = False,
+        push: Send | None = None,
+        legacy: Sequence[str] = LEGACY_VERSIONS,
+        version: str | None = None,
+    ) -> None:
         self.plain = plain
         self.push = push
-        self.version: str | None = None
+        self.legacy = legacy
+        self.version = version
         """The version agreed on by ``initialize``; None before it, and with modern clients."""
         # Guards _running and _closed; told when a request is over.
         self._lock = threading.Condition()

@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 from yiemagent.errors import McpProtocolError
 from yiemagent.mcp.jsonrpc import PARSE_ERROR, Message, decode, make_error
-from yiemagent.mcp.serve import McpServer, as_server
+from yiemagent.mcp.serve import as_server
+from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
@@ -27,7 +28,7 @@ LAST_ANSWERS = 1.0
 
 
 def serve_stdio(
-    tools_or_server: McpServer | Tools,
+    tools_or_server: MessageServer | Tools,
     *,
     stdin: BinaryIO | None = None,
     stdout: BinaryIO | None = None,
@@ -60,7 +61,7 @@ def serve_stdio(
 class _Pipe:
     """The one client of a stdio server."""
 
-    def __init__(self, server: McpServer, stdin: BinaryIO, stdout: BinaryIO, concurrency: int) -> None:
+    def __init__(self, server: MessageServer, stdin: BinaryIO, stdout: BinaryIO, concurrency: int) -> None:
         self._server = server
         self._stdin = stdin
         self._stdout = stdout
