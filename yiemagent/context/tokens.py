@@ -105,6 +105,13 @@ class TokenCounter:
         if self._guess / _FACTOR <= ratio <= self._guess * _FACTOR:
             self._per_token = (self._per_token + ratio) / 2
 
+    def learn_overflow(self, units: int, window: int) -> None:
+        """Take it that a prompt of *units* did not fit into *window* tokens (case C-38)."""
+        if units <= 0 or self.estimate(units) >= window:
+            return
+        self._anchor = self._base = (units, window)
+        self._per_token = max(self._guess / _FACTOR, min(self._per_token, units / window))
+
 
 def _prompt_tokens(usage: Usage | None) -> int | None:
     if usage is None or not (usage.input_tokens or usage.cache_read_tokens):

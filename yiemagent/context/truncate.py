@@ -19,7 +19,15 @@ from yiemagent.context.transcript import units, units_backwards
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import Message, TextContent, ToolResultMessage, UserMessage
 
-__all__ = ["Strategy", "Transform", "make_transform", "shorten_results", "truncate"]
+__all__ = [
+    "Strategy",
+    "Transform",
+    "make_transform",
+    "shorten_result",
+    "shorten_results",
+    "truncate",
+    "without_middle",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -125,19 +133,27 @@ def shorten_results(max_chars: int = 100_000) -> Transform:
     if max_chars < 200:
         raise ConfigurationError(f"max_chars must be 200 or more, got {max_chars}")
 
-    def shorten(message: Message) -> Message:
-        if type(message) is not ToolResultMessage or message_size(message) <= max_chars:
-            return message
-        text = message.text
-        if len(text) <= max_chars:
-            return message
-        rest = tuple(block for block in message.content if not isinstance(block, TextContent))
-        return replace(message, content=(TextContent(_without_middle(text, max_chars)), *rest))
-
-    return MessageMap(shorten)
+    return MessageMap(lambda message: shorten_result(message, max_chars))
 
 
-def _without_middle(text: str, max_chars: int) -> str:
+def shorten_result(message: Message, max_chars: int) -> Message:
+    """*message* itself, or one without the middle of its text if it is a longer tool result."""
+    if type(message) is not ToolResultMessage or message_size(message) <= max_chars:
+        return message
+    text = message.text
+    if len(text) <= max_chars:
+        return message
+    rest = tuple(block for block in message.content if not isinstance(block, TextContent))
+    return replace(message, content=(TextContent(without_middle(text, max_chars)), *rest))
+
+
+def without_middle(text: str, max_chars: int) -> str:
+    """Cut *text* to *max_chars* characters: its beginning, how many are missing, its end.
+
+    *max_chars* must leave room for the note (200 is enough).
+    """
+    if len(text) <= max_chars:
+        return text
     note = "\n[... {} characters left out here ...]\n"
     room = max_chars - len(note.format(len(text)))
     tail = room // 3
