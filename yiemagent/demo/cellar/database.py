@@ -69,6 +69,7 @@ class Wine:
         return {
             "id": self.id,
             "wine": self.title,
+            "vintage": self.vintage,
             "colour": self.colour,
             "origin": self.origin,
             "grapes": list(self.grapes),
@@ -79,8 +80,7 @@ class Wine:
 
     def details(self) -> dict[str, Any]:
         """Everything that is known of it."""
-        more = {"body": self.body, "sweetness": self.sweetness, "stock": self.stock, "vintage": self.vintage}
-        return {**self.summary(), **more}
+        return {**self.summary(), "body": self.body, "sweetness": self.sweetness, "stock": self.stock}
 
 
 @contextlib.contextmanager

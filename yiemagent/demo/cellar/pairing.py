@@ -187,4 +187,4 @@ def _stems(tokens: list[str]) -> str:
     return " ".join(stem(token) for token in tokens)
 
 
-_BY_STEMS: Mapping[str, str] = {_stems(words(dish)): kind for dish, kind in reversed(DISHES.items())}
+_BY_STEMS: Mapping[str, str] = {_stems(words(dish)): kind for dish, kind in reversed(tuple(DISHES.items()))}

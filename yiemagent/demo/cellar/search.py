@@ -22,6 +22,8 @@ _FILLERS = frozenset(
         " taste tasting that the this to touch which wine wines with"
     )
 )
+_ROSE = "rose"
+"""A scent in the notes, but only a colour in a name."""
 _IN_NOTES, _IN_NAME, _IN_GRAPES, _IN_PLACE, _IN_STYLE = 4, 5, 4, 4, 2
 
 
@@ -139,7 +141,8 @@ def _score(wine: Wine, word: str) -> int:
 @functools.cache
 def _index(wine: Wine) -> Mapping[str, int]:
     weights: dict[str, int] = {}
-    style = f"{wine.body} {wine.sweetness} {wine.colour}"
+    colour = "" if wine.colour == "rosé" else wine.colour
+    style = f"{wine.body} {wine.sweetness} {colour}"
     grapes = " ".join(" ".join(grape_names(fold(grape))) for grape in wine.grapes)
     for text, weight in (
         (style, _IN_STYLE),
@@ -149,5 +152,7 @@ def _index(wine: Wine) -> Mapping[str, int]:
         (f"{wine.producer} {wine.name}", _IN_NAME),
     ):
         for word in words(text):
+            if weight == _IN_NAME and word == _ROSE:
+                continue
             weights[stem(word)] = max(weight, weights.get(stem(word), 0))
     return weights

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BODY_WORDS", "GRAPE_FAMILIES", "PLACE_COUNTRIES", "TASTE_FAMILIES", "countries_of", "grape_names"]
+__all__ = [
+    "BODY_WORDS",
+    "GRAPE_FAMILIES",
+    "PLACE_COUNTRIES",
+    "TASTE_FAMILIES",
+    "countries_of",
+    "grape_names",
+    "place_name",
+]
 
 GRAPE_FAMILIES: tuple[frozenset[str], ...] = (
     frozenset({"tempranillo", "tinta roriz", "aragonez", "tinto fino", "tinta del pais", "cencibel"}),
@@ -29,7 +37,7 @@ GRAPE_FAMILIES: tuple[frozenset[str], ...] = (
     frozenset({"gewurztraminer", "traminer"}),
     frozenset({"semillon"}),
     frozenset({"muscat", "moscato bianco", "moscato", "zibibbo", "muskat"}),
-    frozenset({"sangiovese", "brunello", "prugnolo gentile", "nielluccio"}),
+    frozenset({"sangiovese", "prugnolo gentile", "nielluccio"}),
     frozenset({"cabernet sauvignon", "cabernet", "cab"}),
     frozenset({"glera"}),
     frozenset({"touriga", "touriga nacional", "touriga franca"}),
@@ -73,7 +81,6 @@ PLACE_COUNTRIES: Mapping[str, tuple[str, ...]] = {
     "american": ("USA",),
     "america": ("USA",),
     "united states": ("USA",),
-    "us": ("USA",),
     "californian": ("USA",),
     "canadian": ("Canada",),
     "chilean": ("Chile",),
@@ -156,6 +163,23 @@ BODY_WORDS: Mapping[str, str] = {
     "lighter": "light",
     "delicate": "light",
 }
+
+
+_NOUNS: Mapping[str, str] = {
+    "european": "Europe",
+    "iberian": "Iberia",
+    "asian": "Asia",
+    "african": "Africa",
+    "south american": "South America",
+    "north american": "North America",
+    "down under": "Oceania",
+}
+
+
+def place_name(folded: str) -> str:
+    """The place that an adjective or another name stands for, as one writes it."""
+    countries = countries_of(folded)
+    return countries[0] if len(countries) == 1 else _NOUNS.get(folded, folded.title())
 
 
 def grape_names(folded: str) -> frozenset[str]:
