@@ -101,20 +101,21 @@ class Deadline:
             if at is None or at > self.at:
                 self.at = at
 
-    def hold(self) -> None:
-        """Stop the clock; each ``hold`` needs its ``release``."""
+    def hold(self, seconds: float | None = None) -> None:
+        """Stop the clock, for *seconds* at most; each ``hold`` needs its ``release``."""
         with self._lock:
             self._held += 1
-            if self._held == 1:
-                self._left = None if self.at is None else max(0.0, self.at - self._clock())
-                self.at = self._limit_at
+            if self._held == 1 and self.at is not None:
+                self._left = max(0.0, self.at - self._clock())
+                self.at = self._bounded(None if seconds is None else self.at + seconds)
 
     def release(self) -> None:
         """Let the clock run again, with the seconds that were left."""
         with self._lock:
             self._held -= 1
-            if self._held == 0:
-                self.at = self._bounded(None if self._left is None else self._clock() + self._left)
+            if self._held == 0 and self._left is not None:
+                self.at = self._bounded(self._clock() + self._left)
+                self._left = None
 
     def within(self, seconds: float | None) -> Deadline:
         """A new deadline *seconds* from now, or at this one's moment where that is earlier."""

@@ -9,22 +9,27 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Unpack
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError, McpConnectionError, McpProtocolError
 from yiemagent.mcp.child import Child
+from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.duplex import DuplexConnection
 from yiemagent.mcp.environment import child_environment, command_label, resolve_command
 from yiemagent.mcp.jsonrpc import Message, decode, encode
 from yiemagent.mcp.lines import LineSplitter
+from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
 
-__all__ = ["StdioConnection", "StdioTransport"]
+__all__ = ["McpStdio", "StdioConnection", "StdioTransport"]
 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES = 256 << 20
+MAX_RESTARTS = 3
+"""How often a server that dies without answering a call is started again."""
 
 
 @dataclass(frozen=True)
@@ -165,3 +170,60 @@ class StdioConnection(DuplexConnection):
         if rest.strip():
             self._take_line(rest)
         self.lose(f"{self._label} {self._child.fate}{self._detail()}")
+
+
+class McpStdio(McpClient):
+    """An MCP server that is a program started here: ``McpStdio("npx", ["-y", "some-server"])``.
+
+    The program starts with the first call and gets its own process group. It is ended by closing
+    its stdin, then after ``close_timeout`` seconds by SIGTERM and after as many again by SIGKILL,
+    its own children with it: by ``close``, at the end of the program, or when the client is
+    collected. Should our process be killed, the closed stdin tells it. When it dies, the next call
+    starts it again, at most ``max_restarts`` (3) times in a row without one call answered.
+
+    Args:
+        command: Program: a name looked up in the server's PATH, or a path.
+        args: Its arguments.
+        env: Variables added to a safe base (``environment.SAFE_VARIABLES``).
+        cwd: Working folder; None for ours.
+        inherit_env: True hands on every variable of ours; names (``"UV_*"``) hand on these.
+        max_message_bytes: Longest message the server may send.
+        **options: The fields of ``ClientOptions``.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        inherit_env: bool | Iterable[str] = False,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        **options: Unpack[ClientKeywords],
+    ) -> None:
+        transport = StdioTransport(
+            command=command,
+            args=args,
+            env=env,
+            cwd=cwd,
+            inherit_env=inherit_env,
+            max_message_bytes=max_message_bytes,
+        )
+        options.setdefault("max_restarts", MAX_RESTARTS)
+        super().__init__(transport, **options)
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last lines that the running server wrote to stderr; empty when none runs."""
+        connection = self._connection
+        return connection.stderr_tail if isinstance(connection, StdioConnection) else ""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the running server or its launcher; None when none runs."""
+        connection = self._connection
+        return connection.pid if isinstance(connection, StdioConnection) else None
