@@ -17,17 +17,19 @@ Source: issue 5 part 4, cases E-17 to E-22, D-02, field problems 50 to 59.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
+from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.nats_connection import NatsConnection, NatsTarget
 from yiemagent.mcp.nats_loop import lease_loop
 from yiemagent.mcp.nats_options import NatsKeywords, NatsOptions, check_subject
+from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
 
-__all__ = ["NatsTransport", "NatsDialect"]
+__all__ = ["McpNats", "NatsDialect", "NatsTransport"]
 
 NatsDialect: TypeAlias = Literal["yiem", "mcp"]
 
@@ -82,7 +84,7 @@ class NatsTransport:
     def connect(
         self, receiver: Receiver, *, deadline: Deadline, signal: AbortSignal | None
     ) -> NatsConnection:
-        """Connect; see ``Transport.connect``. Fails within ``connect_timeout`` when no server is there."""
+        """Connect; see ``Transport.connect``. Fails within ``dial_timeout`` when no server is there."""
         import nats.aio.client  # noqa: F401 - 0.1 s, better spent here than on the loop
 
         if signal is not None:
@@ -102,3 +104,41 @@ class NatsTransport:
 
     def __repr__(self) -> str:
         return f"NatsTransport({self.options.label!r}, {self.topic!r}, {self.sender_id!r})"
+
+
+class McpNatsKeywords(ClientKeywords, NatsKeywords, total=False):
+    """The keywords of a client over NATS."""
+
+
+class McpNats(McpClient):
+    """An MCP server on a NATS subject: ``mcpServer(conn, topic, senderID)`` of the Julia design.
+
+    Args:
+        servers: ``nats://host:4222`` or ``tls://host``, one or several.
+        topic: The subject that the server listens on, such as ``yiemagent:tools``.
+        sender_id: Who asks; also the ``sessionId`` of the Julia design's dialect, where a call
+            gives none.
+        dialect: What a server speaks that does not answer ``server/discover``: ``"yiem"``, the Julia
+            design's dialect, or ``"mcp"``, the specification's handshake.
+        **options: The fields of ``NatsOptions`` (credentials, TLS, patience) and ``ClientOptions``.
+
+    Raises:
+        ConfigurationError: An address, the subject or an option cannot work.
+
+    Source: WT-001, runbook 1.1, issue 5 part 4.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        topic: str,
+        sender_id: str = "yiemagent",
+        *,
+        dialect: NatsDialect = "yiem",
+        **options: Unpack[McpNatsKeywords],
+    ) -> None:
+        given: dict[str, Any] = dict(options)
+        for_nats: Any = {name: given.pop(name) for name in NatsKeywords.__annotations__ if name in given}
+        transport = NatsTransport(servers, topic, sender_id, dialect=dialect, **for_nats)
+        given.setdefault("session_id", sender_id)
+        super().__init__(transport, **given)

@@ -59,7 +59,7 @@ class NatsConnection:
     """See ``Connection``. It stays alive while the link is being made again.
 
     A loss of the link fails the requests that were sent, at once; new ones wait for the link, at
-    most ``connect_timeout``.
+    most ``dial_timeout``.
     """
 
     def __init__(self, target: NatsTarget, loop: PrivateLoop, receiver: Receiver) -> None:

@@ -91,13 +91,13 @@ class NatsLink:
         self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     async def ready(self) -> Any:
-        """Wait until the link is up, at most ``connect_timeout``, and return nats-py's client.
+        """Wait until the link is up, at most ``dial_timeout``, and return nats-py's client.
 
         Raises:
             McpConnectionError: It stayed down, or was closed.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.connect_timeout):
+            async with asyncio.timeout(self._options.dial_timeout):
                 while self._line is None and not self._closed:
                     await self._changed.wait()
         if self._line is None:
@@ -125,7 +125,7 @@ class NatsLink:
         try:
             for subscription in line.subscriptions:
                 await subscription.unsubscribe()
-            await line.client.flush(self._options.connect_timeout)
+            await line.client.flush(self._options.dial_timeout)
         except Exception as exc:
             logger.debug("url=%s | could not unsubscribe: %s", line.place, words(exc))
 
@@ -148,7 +148,7 @@ class NatsLink:
 
     async def _wait_for_loss(self, line: Line) -> str:
         """Return why *line* ended; a server that leaves a ping unanswered has ended, too."""
-        patience = self._options.connect_timeout
+        patience = self._options.dial_timeout
         while True:
             await asyncio.wait({line.lost}, timeout=self._options.ping_interval)
             if line.lost.done():
@@ -177,7 +177,7 @@ class NatsLink:
         """Try each address once, in a random order, until one takes us."""
         urls = list(self._options.servers)
         random.shuffle(urls)
-        patience = self._options.connect_timeout / len(urls)
+        patience = self._options.dial_timeout / len(urls)
         failures = []
         for url in urls:
             try:

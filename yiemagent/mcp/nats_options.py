@@ -32,7 +32,7 @@ class NatsKeywords(TypedDict, total=False):
     tls: Tls
     tls_hostname: str | None
     tls_first: bool
-    connect_timeout: float
+    dial_timeout: float
     ping_interval: float
     pending_bytes_limit: int
     inbox_prefix: str
@@ -72,10 +72,10 @@ class NatsOptions:
     """The name the certificate must carry; the URL's host when None."""
     tls_first: bool = False
     """The server expects the TLS handshake before its greeting (``handshake_first``)."""
-    connect_timeout: float = 5.0
+    dial_timeout: float = 5.0
     """Seconds for reaching a server, all addresses together, and for waiting while it is away."""
     ping_interval: float = 20.0
-    """Seconds of silence after which the server must answer a ping within ``connect_timeout``."""
+    """Seconds of silence after which the server must answer a ping within ``dial_timeout``."""
     pending_bytes_limit: int = PENDING_BYTES_LIMIT
     """Replies that may wait for the loop's attention before they are dropped as a slow consumer's."""
     inbox_prefix: str = "_INBOX"
@@ -89,7 +89,7 @@ class NatsOptions:
         for url in listed:
             _address(url)
         object.__setattr__(self, "servers", listed)
-        for name in ("connect_timeout", "ping_interval"):
+        for name in ("dial_timeout", "ping_interval"):
             if not check_seconds(name, getattr(self, name)):
                 raise ConfigurationError(f"{name} must be more than 0 seconds, got {getattr(self, name)!r}")
         if (self.user is None) != (self.password is None):

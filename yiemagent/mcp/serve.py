@@ -24,7 +24,7 @@ from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.result import as_tool_result, error_result
 from yiemagent.tools.tool import Tool, Tools
 
-__all__ = ["McpServer", "as_server"]
+__all__ = ["McpServer"]
 
 logger = logging.getLogger(__name__)
 
@@ -207,12 +207,3 @@ class McpServer(MessageServer):
             return items[start:end], {"nextCursor": str(end)}
         # In the Julia design's dialect an empty text says that there is no more.
         return items[start:end], {} if incoming.version else {"nextCursor": ""}
-
-
-def as_server(tools_or_server: MessageServer | Tools) -> MessageServer:
-    """Return a server as it is, and make one of tools.
-
-    Raises:
-        ConfigurationError: Something is no tool, or two tools have one name.
-    """
-    return tools_or_server if isinstance(tools_or_server, MessageServer) else McpServer(tools_or_server)

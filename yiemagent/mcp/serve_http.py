@@ -25,15 +25,14 @@ from yiemagent.mcp.jsonrpc import (
     kind_of,
     make_error,
 )
-from yiemagent.mcp.serve import as_server
 from yiemagent.mcp.serve_headers import header_mismatch
 from yiemagent.mcp.serve_http_sessions import HttpSessions
 from yiemagent.mcp.serve_http_stream import EventStream
 from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
+from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
-from yiemagent.tools.tool import Tools
 
 __all__ = ["McpWsgi", "serve_http"]
 
@@ -75,7 +74,7 @@ def _refused(status: int, text: str, *, code: int = INVALID_REQUEST, **headers: 
 
 
 def serve_http(
-    tools_or_server: MessageServer | Tools,
+    target: Servable,
     *,
     path: str | None = "/mcp",
     allowed_origins: Collection[str] = (),
@@ -85,7 +84,7 @@ def serve_http(
     """Make a WSGI application; run it with gunicorn, waitress, ``run_http`` or inside Flask or Django.
 
     Args:
-        tools_or_server: What to serve.
+        target: What to serve: tools, an ``McpServer``, or a client whose server is passed on.
         path: The one path that is answered; None answers all, for mounting.
         allowed_origins: Web pages that may call, such as ``https://app.example``; pages from this
             machine always may. Requests without an ``Origin``, as all but browsers send, pass.
@@ -96,7 +95,7 @@ def serve_http(
         ConfigurationError: Something is no tool, or an origin is no origin.
     """
     return McpWsgi(
-        as_server(tools_or_server),
+        as_server(target),
         path=path,
         allowed_origins=allowed_origins,
         concurrency=concurrency,

@@ -10,8 +10,7 @@ from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from yiemagent.mcp.serve_http import McpWsgi, serve_http
-from yiemagent.mcp.serve_protocol import MessageServer
-from yiemagent.tools.tool import Tools
+from yiemagent.mcp.serve_target import Servable
 
 __all__ = ["HttpServing", "run_http"]
 
@@ -86,7 +85,7 @@ class HttpServing:
 
 
 def run_http(
-    tools_or_server: MessageServer | Tools,
+    target: Servable,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -96,7 +95,7 @@ def run_http(
     """Serve over HTTP from a thread of this process.
 
     Args:
-        tools_or_server: What to serve.
+        target: What to serve: tools, an ``McpServer``, or a client whose server is passed on.
         host: Address to listen on; anything but this machine's own needs protection in front of it.
         port: 0 takes a free one.
         path: Where the endpoint is.
@@ -109,4 +108,4 @@ def run_http(
         OSError: The port is taken.
         ConfigurationError: Something is no tool.
     """
-    return HttpServing(serve_http(tools_or_server, path=path, **options), host, port, path)
+    return HttpServing(serve_http(target, path=path, **options), host, port, path)

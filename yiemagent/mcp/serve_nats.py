@@ -30,13 +30,12 @@ from yiemagent.mcp.nats_link import NatsLink, Subscribed
 from yiemagent.mcp.nats_loop import lease_loop
 from yiemagent.mcp.nats_native import Flag, greenlets_rule, make_flag
 from yiemagent.mcp.nats_options import NatsKeywords, NatsOptions, check_subject
-from yiemagent.mcp.serve import as_server
 from yiemagent.mcp.serve_nats_pump import Pump
 from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
+from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
-from yiemagent.tools.tool import Tools
 
 __all__ = ["NatsServing", "serve_nats"]
 
@@ -48,7 +47,7 @@ LEGACY_OVER_NATS = tuple(version for version in LEGACY_VERSIONS if era_of(versio
 
 
 def serve_nats(
-    tools_or_server: MessageServer | Tools,
+    target: Servable,
     servers: str | Sequence[str],
     topic: str,
     *,
@@ -59,7 +58,7 @@ def serve_nats(
     """Serve on a NATS subject from threads of this process, until ``close``.
 
     Args:
-        tools_or_server: What to serve; an ``McpBridge`` serves another MCP server.
+        target: What to serve: tools, an ``McpServer``, or a client whose server is passed on.
         servers: ``nats://host:4222`` or ``tls://host``, one or several.
         topic: The subject to listen on; ``<topic>.cancelled`` is used, too.
         queue_group: Servers with the same group share the requests.
@@ -70,7 +69,7 @@ def serve_nats(
         The running server, when NATS has taken its subscriptions; a context manager.
 
     Raises:
-        McpConnectionError: No NATS server could be reached within ``connect_timeout``. (One that is
+        McpConnectionError: No NATS server could be reached within ``dial_timeout``. (One that is
             lost later is dialled for ever.)
         ConfigurationError: Something is no tool, or an address or option cannot work.
     """
@@ -79,7 +78,7 @@ def serve_nats(
     if not queue_group or any(c.isspace() for c in queue_group):
         raise ConfigurationError(f"queue_group must be a word, got {queue_group!r}")
     serving = NatsServing(
-        as_server(tools_or_server),
+        as_server(target),
         NatsOptions(servers=servers, **options),
         check_subject("topic", topic),
         queue_group,
@@ -123,7 +122,7 @@ class NatsServing:
         """Connect and subscribe; called once, by ``serve_nats``."""
         label = f"NATS at {self._options.label}"
         try:
-            self._loop.call(self._link.open, self._options.connect_timeout + 1)
+            self._loop.call(self._link.open, self._options.dial_timeout + 1)
         except BaseException as exc:
             self._ended.set()
             if self._pump is not None:

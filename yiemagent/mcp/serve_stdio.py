@@ -12,12 +12,11 @@ from typing import BinaryIO
 
 from yiemagent.errors import McpProtocolError
 from yiemagent.mcp.jsonrpc import PARSE_ERROR, Message, decode, make_error
-from yiemagent.mcp.serve import as_server
 from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
+from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
-from yiemagent.tools.tool import Tools
 
 __all__ = ["serve_stdio"]
 
@@ -28,7 +27,7 @@ LAST_ANSWERS = 1.0
 
 
 def serve_stdio(
-    tools_or_server: MessageServer | Tools,
+    target: Servable,
     *,
     stdin: BinaryIO | None = None,
     stdout: BinaryIO | None = None,
@@ -41,7 +40,7 @@ def serve_stdio(
     the process alive.
 
     Args:
-        tools_or_server: What to serve.
+        target: What to serve: tools, an ``McpServer``, or a client whose server is passed on.
         stdin: Read instead of the process's own.
         stdout: Written instead of the process's own.
         concurrency: How many calls run at once; more wait their turn.
@@ -49,7 +48,7 @@ def serve_stdio(
     Raises:
         ConfigurationError: Something is no tool.
     """
-    server = as_server(tools_or_server)
+    server = as_server(target)
     with contextlib.ExitStack() as stack:
         if stdin is None or stdout is None:
             own_in, own_out = stack.enter_context(_own_pipes())
