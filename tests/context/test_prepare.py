@@ -82,7 +82,7 @@ def test_no_transform_changes_nothing():
 
 def test_an_overflow_is_recovered_from_behind_the_fence():
     """TR-6: the second request is fenced like the first."""
-    llm = ScriptedLlm("s", info=ModelInfo(id="m", context_window=10_000))
+    llm = ScriptedLlm("s", "t", info=ModelInfo(id="m", context_window=10_000))
     history = [
         UserMessage("q"),
         *(AssistantMessage("x" * 3_000) for _ in range(8)),
