@@ -82,9 +82,10 @@ def check_arguments(tool: Tool, raw: Any) -> CheckedArguments:
                 arguments[name] = copy_json(default)
         if not plan.covered:
             _check_the_rest(tool, arguments, errors)
+        # A value that is wrong was not copied.
+        return CheckedArguments(copy_json(arguments) if errors else arguments, tuple(errors))
     except RecursionError:
         return CheckedArguments({}, (_TOO_DEEP,))
-    return CheckedArguments(arguments, tuple(errors))
 
 
 def plan_of(tool: Tool) -> Plan:

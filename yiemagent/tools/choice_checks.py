@@ -31,7 +31,7 @@ def member_check(members: Sequence[Any]) -> Check:
     Lenient: the text of exactly one member that is no text, or the value whose text is one
     (``"1"`` for 1, 1 for ``"1"``). The case of texts matters.
     """
-    exact = {_scalar_key(member) for member in members if isinstance(member, _SCALARS)}
+    exact = {_scalar_key(member): member for member in members if isinstance(member, _SCALARS)}
     nested = [member for member in members if not isinstance(member, _SCALARS)]
     by_text: dict[str, Any] = {}
     for member in members:
@@ -44,7 +44,7 @@ def member_check(members: Sequence[Any]) -> Check:
     def check_member(value: Any, path: Path, errors: Errors, lenient: bool) -> Any:
         if isinstance(value, _SCALARS):
             if _scalar_key(value) in exact:
-                return value
+                return exact[_scalar_key(value)]
             if lenient and isinstance(value, str) and value.strip() in by_text:
                 return by_text[value.strip()]
             if lenient and value is not None and not isinstance(value, str):
@@ -107,8 +107,14 @@ def all_of(checks: Sequence[Check]) -> Check:
         return checks[0]
 
     def check_all(value: Any, path: Path, errors: Errors, lenient: bool) -> Any:
+        before = len(errors)
         for check in checks:
             value = check(value, path, errors, lenient)
+        # What a later check made of the value must still be right for the earlier ones.
+        if lenient and len(errors) == before and not all(accepts(check, value) for check in checks[:-1]):
+            errors.append(
+                ArgumentError(flat_path(path), f"matches none of the allowed forms, got {shown(value)}")
+            )
         return value
 
     return check_all

@@ -59,7 +59,8 @@ _UNCOVERED = frozenset(
 )
 """Keywords that assert something this module does not look at. Unknown ones assert nothing."""
 
-_REF_SIBLINGS = frozenset(("$ref", "$defs", "definitions", "default", "description", "title", "examples"))
+_OLD_DRAFT = re.compile("draft-0[1-7]")
+"""In these what stands beside ``$ref`` is ignored."""
 _OBJECT_KEYWORDS = frozenset(("properties", "required", "additionalProperties"))
 _ARRAY_KEYWORDS = frozenset(("items", "prefixItems", "minItems", "maxItems"))
 _TYPES = ("object", "array", *SCALAR_CHECKS)
@@ -110,7 +111,10 @@ def compile_schema(
     if isinstance(needed, list):
         root["required"] = [name for name in needed if name not in filled] if required else []
     compiler = _Compiler(schema, formats or {})
-    check = compiler.compile(root)
+    try:
+        check = compiler.compile(root)
+    except RecursionError:
+        return Plan(_accept, (), False, "root: nested too deeply")
     return Plan(check, defaults, compiler.covered, compiler.broken)
 
 
@@ -135,6 +139,7 @@ class _Compiler:
         self.covered = True
         self.broken: str | None = None
         self._root = root
+        self._references_stand_alone = _OLD_DRAFT.search(str(root.get("$schema"))) is not None
         self._formats = formats
         self._references: dict[str, Check | None] = {}
 
@@ -147,6 +152,8 @@ class _Compiler:
             return self._unknown()
         if not _UNCOVERED.isdisjoint(schema):
             self.covered = False
+        if "$ref" in schema and self._references_stand_alone:
+            return self._reference(schema)
         checks = [self._typed(schema), *self._choices(schema)]
         check = all_of([check for check in checks if check is not _accept] or checks)
         if schema.get("nullable") is True:
@@ -221,7 +228,10 @@ class _Compiler:
         if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
             required = []
             self.covered = False
-        if "patternProperties" in schema and extra is False:
+        patterns = schema.get("patternProperties", {})
+        for pattern in patterns if isinstance(patterns, Mapping) else ():
+            self._pattern(pattern)
+        if patterns and extra is False:
             extra = True  # jsonschema says which of them are unexpected.
         checks = {name: self.compile(inner) for name, inner in properties.items()}
         others: Check | Literal[False] | None = None
@@ -284,8 +294,6 @@ class _Compiler:
         target = schema["$ref"]
         if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
             return self._unknown()
-        if not _REF_SIBLINGS.issuperset(schema):
-            self.covered = self.covered and "2020-12" in str(self._root.get("$schema", "2020-12"))
         if target not in self._references:
             found = resolve_pointer(self._root, target)
             if found is None:
