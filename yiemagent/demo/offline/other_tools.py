@@ -59,7 +59,8 @@ def _words_of(function: Mapping[str, Any]) -> set[str]:
 def _value(name: str, schema: Mapping[str, Any], question: str, numbers: list[float]) -> Any:
     if "enum" in schema:
         choices = schema["enum"]
-        return next((choice for choice in choices if str(choice).lower() in question.lower()), choices[0])
+        said = set(words(question))
+        return next((choice for choice in choices if said.issuperset(words(str(choice)))), choices[0])
     kind = schema.get("type", "string")
     if isinstance(kind, list):
         kind = kind[0]
