@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from yiemagent.mcp.jsonrpc import Message
 from yiemagent.mcp.options import ClientOptions
@@ -118,15 +117,23 @@ class Notices:
         if sink is not self._options.event_sink:
             self.contained(sink, line)
 
-    def progress(self, message: Message, on_progress: Callable[[Progress], object] | None, sink: Any) -> None:
-        """Give progress to whoever listens, in this thread. Never raises."""
+    def progress(
+        self,
+        message: Message,
+        on_progress: Callable[[Progress], object] | None,
+        sink: Callable[..., object] | None,
+    ) -> None:
+        """Give progress to whoever listens, in this thread. Never raises.
+
+        A call that has its own *on_progress* does not get the same again as a line.
+        """
         record = Progress.read(message)
         self.contained(self._options.on_progress, record)
         if on_progress is not self._options.on_progress:
             self.contained(on_progress, record)
         line = f"[{self._name}] {record}"
         self.contained(self._options.event_sink, line)
-        if sink is not self._options.event_sink:
+        if sink is not self._options.event_sink and on_progress is None:
             self.contained(sink, line)
 
     def say(self, line: str) -> None:
