@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
 
 from yiemagent.errors import ConfigurationError, RunAborted
 
@@ -25,14 +27,13 @@ class AbortSignal:
     Source: SP-022, research facts AS-1 to AS-6 (H6: never cleared).
     """
 
-    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_event", "_lock", "_reason", "_unlink")
+    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_changed", "_reason", "_unlink")
 
     def __init__(self, parent: AbortSignal | None = None) -> None:
+        # Guards _reason and _callbacks; callbacks run outside it. Reentrant: the finalizer of a
+        # dropped stream may abort while its own thread holds the lock.
+        self._changed = threading.Condition(threading.RLock())
         self._aborted = False
-        # Made for the first waiter: a turn makes several signals and nobody waits for most.
-        self._event: threading.Event | None = None
-        # Guards the fields; callbacks run outside it.
-        self._lock = threading.Lock()
         self._reason = ""
         self._callbacks: dict[object, Callable[[], object]] | None = None
         self._unlink: Callable[[], None] | None = None
@@ -65,17 +66,15 @@ class AbortSignal:
         """
         if not isinstance(reason, str):
             raise TypeError(f"reason must be a str, got {type(reason).__name__}")
-        with self._lock:
+        with self._changed:
             if self._aborted:
                 return
             self._reason = reason
             callbacks, self._callbacks = self._callbacks, None
             self._aborted = True
-            event = self._event
-        if event is not None:
-            event.set()
-        for callback in (callbacks or {}).values():
-            _run(callback)
+            self._changed.notify_all()
+        if callbacks:
+            _run_all(list(callbacks.values()))
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep until aborted or *timeout* seconds passed (None: for ever).
@@ -83,13 +82,16 @@ class AbortSignal:
         Returns:
             Whether the signal is aborted: ``if signal.wait(5): return`` is a sleep that ends early.
         """
-        with self._lock:
-            if self._aborted:
-                return True
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
-        return event.wait(timeout)
+        if self._aborted:
+            return True
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while not self._aborted:
+                left = None if deadline is None else deadline - monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
 
     def raise_if_aborted(self) -> None:
         """Raise ``RunAborted`` when aborted, else do nothing.
@@ -104,19 +106,19 @@ class AbortSignal:
         """Call *callback* once on abort, in the aborting thread; at once if already aborted.
 
         Use it to close a socket or kill a child process. It must be quick; what it raises is
-        logged and contained.
+        logged and contained, ``SystemExit`` included, so that the other callbacks still run.
 
         Returns:
             A function that takes the callback back; calling it twice is harmless.
         """
         key = object()
-        with self._lock:
+        with self._changed:
             if not self._aborted:
                 if self._callbacks is None:
                     self._callbacks = {}
                 self._callbacks[key] = callback
                 return lambda: self._forget(key)
-        _run(callback)
+        _run_all([callback])
         return lambda: None
 
     def detach(self) -> None:
@@ -126,7 +128,7 @@ class AbortSignal:
             unlink()
 
     def _forget(self, key: object) -> None:
-        with self._lock:
+        with self._changed:
             if self._callbacks is not None:
                 self._callbacks.pop(key, None)
 
@@ -135,8 +137,16 @@ class AbortSignal:
         return f"<AbortSignal {state}>"
 
 
-def _run(callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except Exception:
-        logger.exception("callback=%r | an on_abort callback raised", callback)
+def _run_all(callbacks: list[Callable[[], object]]) -> None:
+    """Run every callback, whatever the others do: some of them wake threads that wait."""
+    interrupt: KeyboardInterrupt | None = None
+    for callback in callbacks:
+        try:
+            callback()
+        except KeyboardInterrupt as error:
+            interrupt = error  # A second Ctrl-C; it goes on when everybody was told.
+        except BaseException:
+            with suppress(Exception):  # A log handler that raises must not keep the rest from running.
+                logger.exception("callback=%r | an on_abort callback raised", callback)
+    if interrupt is not None:
+        raise interrupt

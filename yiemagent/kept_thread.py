@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -23,19 +24,23 @@ T = TypeVar("T")
 class Mailbox(Generic[T]):
     """Items put by any thread and taken by one, in order; the taker can be woken without an item."""
 
-    __slots__ = ("_items", "_ready", "_woken")
+    __slots__ = ("_closed", "_items", "_ready", "_woken")
 
     def __init__(self) -> None:
-        # Guards _items and _woken.
-        self._ready = threading.Condition(threading.Lock())
+        # Guards the rest. Reentrant: a finalizer may wake the box while its own thread is in here.
+        self._ready = threading.Condition(threading.RLock())
         self._items: deque[T] = deque()
         self._woken = False
+        self._closed = False
 
-    def put(self, item: T) -> None:
-        """Add *item*; never blocks."""
+    def put(self, item: T) -> bool:
+        """Add *item*; never blocks. False when the taker has left for good."""
         with self._ready:
+            if self._closed:
+                return False
             self._items.append(item)
             self._ready.notify()
+            return True
 
     def wake(self) -> None:
         """Make the current or next ``take`` return None unless it has an item."""
@@ -43,18 +48,37 @@ class Mailbox(Generic[T]):
             self._woken = True
             self._ready.notify()
 
-    def take(self, deadline: float | None = None) -> T | None:
-        """The next item; None when woken, or when ``monotonic()`` reached *deadline*."""
+    def take(self, deadline: float | None = None, *, closing: bool = False) -> T | None:
+        """The next item; None when woken, or when ``monotonic()`` reached *deadline*.
+
+        Args:
+            closing: None is the taker's last word: nothing can be put afterwards. Decided under
+                the same lock as ``put``, so that no item is accepted and never taken.
+        """
         with self._ready:
             while not self._items:
-                if self._woken:
-                    self._woken = False
-                    return None
                 left = None if deadline is None else deadline - monotonic()
-                if left is not None and left <= 0:
+                if self._woken or (left is not None and left <= 0):
+                    self._woken = False
+                    self._closed = closing
                     return None
                 self._ready.wait(left)
             return self._items.popleft()
+
+
+class _Line:
+    """The work of one thread, and how much of it was given and done; each count has one writer."""
+
+    __slots__ = ("done", "given", "inbox")
+
+    def __init__(self) -> None:
+        self.inbox: Mailbox[Callable[[], object]] = Mailbox()
+        self.given = 0
+        self.done = 0
+
+    def give(self, work: Callable[[], object]) -> bool:
+        self.given += 1
+        return self.inbox.put(work)
 
 
 class KeptThread:
@@ -65,36 +89,44 @@ class KeptThread:
         idle: Seconds after which an idle thread ends by itself; None keeps it until ``close``.
     """
 
-    __slots__ = ("_idle", "_inbox", "_name", "_thread")
+    __slots__ = ("_idle", "_line", "_name", "_thread")
 
     def __init__(self, name: str, *, idle: float | None = None) -> None:
         self._name = name
         self._idle = idle
-        self._inbox: Mailbox[Callable[[], object]] | None = None
+        self._line: _Line | None = None
         self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last piece of work has not ended yet; the next one would wait for it."""
+        line, thread = self._line, self._thread
+        return line is not None and line.given != line.done and thread is not None and thread.is_alive()
 
     def start(self, work: Callable[[], object]) -> None:
         """Run *work* on the thread; the caller makes sure that the one before is over or left.
 
         What *work* raises is logged; hand results and errors over inside it.
+
+        Raises:
+            RuntimeError: The thread cannot be started.
         """
-        inbox, thread = self._inbox, self._thread
-        if inbox is None or thread is None or not thread.is_alive():
-            inbox = self._inbox = Mailbox()
-            inbox.put(work)
-            thread = threading.Thread(
-                target=_serve, args=(inbox, self._idle), name=f"yiemagent-{self._name}", daemon=True
-            )
-            self._thread = thread
-            thread.start()
-        else:
-            inbox.put(work)
+        line, thread = self._line, self._thread
+        if line is not None and thread is not None and thread.is_alive() and line.give(work):
+            return
+        line = _Line()
+        line.give(work)
+        thread = threading.Thread(
+            target=_serve, args=(line, self._idle), name=f"yiemagent-{self._name}", daemon=True
+        )
+        thread.start()
+        self._line, self._thread = line, thread
 
     def leave(self) -> None:
         """Forget the thread, whatever it is doing; it ends when its work does."""
-        inbox, self._inbox, self._thread = self._inbox, None, None
-        if inbox is not None:
-            inbox.wake()
+        line, self._line, self._thread = self._line, None, None
+        if line is not None:
+            line.inbox.wake()
 
     close = leave
 
@@ -103,16 +135,18 @@ class KeptThread:
 
     def forget(self) -> None:
         """Drop the thread without touching it: it belongs to the parent of this fork."""
-        self._inbox = self._thread = None
+        self._line = self._thread = None
 
 
-def _serve(inbox: Mailbox[Callable[[], object]], idle: float | None) -> None:
+def _serve(line: _Line, idle: float | None) -> None:
     while True:
-        work = inbox.take(None if idle is None else monotonic() + idle)
+        work = line.inbox.take(None if idle is None else monotonic() + idle, closing=True)
         if work is None:
             return
         try:
             work()
         except BaseException:
-            logger.exception("work on a kept thread raised")
+            with suppress(Exception):  # A log handler that raises must not end the thread.
+                logger.exception("work on a kept thread raised")
         del work
+        line.done += 1

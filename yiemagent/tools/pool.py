@@ -33,8 +33,9 @@ class ToolThreads:
     __slots__ = ("__weakref__", "_abandoned", "_idle", "_lock", "_sequential")
 
     def __init__(self) -> None:
-        # Guards _idle and _abandoned: tools report back from their own threads.
-        self._lock = threading.Lock()
+        # Guards _idle and _abandoned: tools report back from their own threads. Reentrant: the
+        # finalizer of a dropped agent may close this while its own thread is in here.
+        self._lock = threading.RLock()
         self._sequential: KeptThread | None = None
         self._idle: list[KeptThread] | None = None
         self._abandoned: tuple[AbandonedTool, ...] = ()
@@ -88,6 +89,6 @@ class ToolThreads:
 
     def forget(self) -> None:
         """Drop everything that belongs to the parent of a fork."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._sequential = self._idle = None
         self._abandoned = ()
