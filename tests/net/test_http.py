@@ -187,6 +187,17 @@ def test_bytes_are_yielded_as_they_arrive(serve: Serve, make_client: Make) -> No
     assert b"".join(pieces) == b"two"
 
 
+def test_a_server_that_closes_after_each_answer_is_read_to_the_end(serve: Serve, make_client: Make) -> None:
+    """The socket is gone with the last byte of the body."""
+    server = serve(
+        lambda request: (request.reply(b"hello", headers={"Connection": "close"}), request.hang_up())
+    )
+    client = make_client()
+
+    assert [client.request("GET", server.url).read() for _ in range(2)] == [b"hello", b"hello"]
+    assert server.connections == 2
+
+
 def test_a_compressed_body_is_decompressed(serve: Serve, make_client: Make) -> None:
     """We ask for none, some send it all the same."""
     packed = gzip.compress(b"hello" * 50_000)

@@ -51,7 +51,7 @@ def parse_arguments(raw: Any) -> ParsedArguments:
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """The JSON text of *arguments* for a request: always an object, never NaN (A-21, C-34)."""
     try:
-        return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
+        return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         pass
     try:

@@ -37,8 +37,8 @@ OVERFLOW_WORDINGS: tuple[tuple[str, str], ...] = (
     ("together", r"`?inputs`? tokens \+ `?max_new_tokens`? must be"),
     ("cohere", r"too many tokens: .{0,80}(?:limit|size)"),
     ("copilot", r"prompt token count of \d+ exceeds the limit"),
-    ("several", r"(?:input|prompt|request) (?:length|size|tokens?) .{0,40}exceeds? .{0,40}context (?:length|size)"),
-    ("several", r"(?:input|prompt|request) (?:length|size|tokens?) .{0,40}exceeds? .{0,40}(?:token|window) limit"),
+    ("several", r"(?:input|prompt|request) \w+ .{0,40}exceeds? .{0,40}context (?:length|size)"),
+    ("several", r"(?:input|prompt|request) \w+ .{0,40}exceeds? .{0,40}(?:token|window) limit"),
     ("several", r"(?:input|prompt) (?:is )?too (?:long|large) .{0,60}(?:context|tokens)"),
     ("several", r"token limit exceeded"),
 )  # fmt: skip

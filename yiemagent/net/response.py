@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,16 @@ class HttpResponse:
         self._lane = lane
         self._lanes = lanes
         self._ended = False
+
+    @property
+    def url(self) -> str:
+        """Where it came from, without user information and query."""
+        return self._target.shown
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy it came through, without user information, or None."""
+        return self._target.proxy
 
     @property
     def content_type(self) -> str:
@@ -132,10 +143,9 @@ class HttpResponse:
         """
         if self._ended:
             return
-        sock = self._exchange.sock
-        if sock is not None:
+        if self._exchange.sock is not None:
             try:
-                sock.settimeout(_GRACE)
+                self._wait_at_most(_GRACE)
                 if not self._raw.read1(_READ_SIZE) and not self._exchange.cut:
                     self._end()
             except Exception:  # whatever it is: this connection is not used again
@@ -162,11 +172,9 @@ class HttpResponse:
         self._lanes.give(lane)
 
     def _arm(self, idle_until: float | None) -> None:
-        exchange = self._exchange
-        sock, deadline = exchange.sock, exchange.deadline
+        deadline = self._exchange.deadline
         if deadline is None and idle_until is None:
-            if sock is not None:
-                sock.settimeout(self._idle)
+            self._wait_at_most(self._idle)
             return
         now = time.monotonic()
         wait = self._idle if idle_until is None else idle_until - now
@@ -177,8 +185,14 @@ class HttpResponse:
             if left <= 0:
                 raise self._timed_out()
             wait = left if wait is None else min(wait, left)
+        self._wait_at_most(wait)
+
+    def _wait_at_most(self, seconds: float | None) -> None:
+        sock = self._exchange.sock
         if sock is not None:
-            sock.settimeout(wait)
+            # Closed already when the last byte was read and the server said "Connection: close".
+            with contextlib.suppress(OSError):
+                sock.settimeout(seconds)
 
     def _timed_out(self) -> HttpTimeout:
         deadline = self._exchange.deadline

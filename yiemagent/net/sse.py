@@ -8,7 +8,7 @@ is an event too (B-42).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from yiemagent.net.errors import HttpBodyTooLarge
@@ -149,25 +149,34 @@ class _Body(Protocol):
 
 
 def read_event_batches(
-    body: _Body, parser: SseParser, idle: float | None, first: bytes = b""
+    body: _Body,
+    parser: SseParser,
+    idle: float | Callable[[], float | None] | None,
+    first: bytes = b"",
 ) -> Iterator[list[SseEvent]]:
     """Yield the events of *body* in the batches they arrive in, never an empty one.
 
     Args:
         body: A response; read to its end unless the caller stops.
-        idle: Seconds that may pass between events; comments do not count (F-07).
+        idle: Seconds that may pass between events; comments do not count (F-07). A function is
+            asked anew after each batch.
         first: Bytes of the body that were read already.
 
     Raises:
         HttpTimeout: Phase ``idle`` or ``total``; and what else ``read_some`` raises.
     """
-    until = None if idle is None else time.monotonic() + idle
+
+    def limit() -> float | None:
+        seconds = idle() if callable(idle) else idle
+        return None if seconds is None else time.monotonic() + seconds
+
+    until = limit()
     data = first or body.read_some(until)
     while data:
         batch = parser.feed(data)
         if batch:
             yield batch
-            until = None if idle is None else time.monotonic() + idle
+            until = limit()
         data = body.read_some(until)
     batch = parser.finish()
     if batch:

@@ -30,6 +30,8 @@ class Target:
     """The URL without user information and query, for messages."""
     authorization: str | None
     """Basic authorization made of the URL's user information."""
+    proxy: str | None
+    """The proxy that is used, without user information."""
     proxies: dict[str, str]
     verify: bool | str
     cert: str | tuple[str, str] | None
@@ -79,6 +81,7 @@ def make_target(
         request_url=urldefragauth(full) if via_http_proxy else prepared.path_url,
         shown=public_url(full),
         authorization=_basic_auth_str(user, password) if user or password else None,
+        proxy=public_url(proxy) if proxy else None,
         proxies=chosen,
         verify=verify,
         cert=cert,

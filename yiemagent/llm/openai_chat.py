@@ -1,0 +1,182 @@
+"""``OpenAIChat``: models that speak Chat Completions, at OpenAI and everywhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from yiemagent.errors import ConfigurationError, LlmError
+from yiemagent.llm.answer import AnswerBuilder
+from yiemagent.llm.errors import make_error
+from yiemagent.llm.http_model import HttpModel, HttpOptions
+from yiemagent.llm.openai_decode import ChatDecoder
+from yiemagent.llm.openai_messages import API, Dialect
+from yiemagent.llm.openai_request import ChatRequests
+from yiemagent.llm.quirks import learned, quirks_for
+from yiemagent.llm.retry import RetryPolicy
+from yiemagent.llm.usage import known_model
+from yiemagent.model import LlmContext, ModelInfo, StreamOptions
+
+__all__ = ["OpenAIChat"]
+
+_OPENAI = "https://api.openai.com/v1"
+_PATH = "/chat/completions"
+_MODES = {True: "always", False: "never", "auto": "auto", "always": "always", "never": "never"}
+
+
+class OpenAIChat(HttpModel):
+    """A model that speaks Chat Completions. Construction does no I/O; any thread may ask.
+
+    Args:
+        model: The provider's name for it, such as ``gpt-5-mini``.
+        base_url: Including ``/v1`` where the server has it; a URL that ends with
+            ``/chat/completions`` is taken as it is. None: ``OPENAI_BASE_URL``, else OpenAI's.
+        api_key: None: ``OPENAI_API_KEY``. Blank: none is sent. It shows in no message or ``repr``.
+        stream: ``"auto"`` asks for server-sent events when somebody listens to deltas and for a
+            plain answer otherwise; ``True``/``"always"`` and ``False``/``"never"`` do as told.
+        temperature: None sends none.
+        max_tokens: For the answer; None sends none.
+        extra_body: Added to every request, over everything else.
+        quirks: What this server wants differently: fields of ``Quirks``. None: by its host.
+        info: What is known of the model, over the built-in table: fields of ``ModelInfo``.
+        think_tags: Short for ``quirks={"think_tags": ...}``: move one leading ``<think>`` block
+            of the text to the reasoning.
+        timeout: Seconds for one attempt from begin to end.
+        connect_timeout: See ``HttpOptions``; likewise *first_byte_timeout* and *idle_timeout*.
+        max_retries: How often a failed request is sent again.
+        retry: In place of *max_retries*: the whole policy.
+        headers: Sent with every request.
+        verify: See ``HttpClient``; likewise *cert* and *proxies*.
+
+    Raises:
+        ConfigurationError: A value cannot work; the message says which and why.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool | Literal["auto", "always", "never"] = "auto",
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        quirks: Mapping[str, Any] | None = None,
+        info: Mapping[str, Any] | None = None,
+        think_tags: bool | None = None,
+        timeout: float | None = None,
+        connect_timeout: float | None = 10.0,
+        first_byte_timeout: float | None = 600.0,
+        idle_timeout: float | None = 300.0,
+        max_retries: int = 2,
+        retry: RetryPolicy | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | None = None,
+        cert: str | tuple[str, str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"model must be the name of a model, got {model!r}")
+        if stream not in _MODES:
+            raise ConfigurationError(f'stream must be "auto", "always", "never" or a bool, got {stream!r}')
+        self._stream = _MODES[stream]
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        changes = dict(quirks or {})
+        if think_tags is not None:
+            changes["think_tags"] = think_tags
+        wishes = quirks_for(self._base_url, model, changes)
+        self._max_tokens = max_tokens
+        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        known = _model_info(model, wishes.provider, info)
+        super().__init__(
+            known,
+            _endpoint(self._base_url),
+            _key(api_key),
+            HttpOptions(
+                timeout=timeout,
+                connect_timeout=connect_timeout,
+                first_byte_timeout=first_byte_timeout,
+                idle_timeout=idle_timeout,
+                retry=retry or RetryPolicy(retries=max_retries),
+                headers=headers,
+                verify=verify,
+                cert=cert,
+                proxies=proxies,
+            ),
+        )
+        self._requests = ChatRequests(Dialect(wishes, model, known.supports_images is not False))
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._info.id!r}, provider={self._info.provider!r})"
+
+    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
+        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
+
+    def _decoder(self, context: LlmContext, options: StreamOptions) -> ChatDecoder:
+        quirks = self._requests.dialect.quirks
+        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
+        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
+        return ChatDecoder(builder, self._source, self._info, think_tags=quirks.think_tags, max_tokens=limit)
+
+    def _auth_headers(self, api_key: str) -> Mapping[str, str]:
+        quirks = self._requests.dialect.quirks
+        if not api_key:
+            if quirks.needs_key:
+                text = f"{self._source} needs an API key: pass api_key= or set OPENAI_API_KEY"
+                raise make_error("authentication", text)
+            return {}
+        if quirks.auth_header == "Authorization":
+            return {"Authorization": f"Bearer {api_key}"}
+        return {quirks.auth_header: api_key}
+
+    def _wants_stream(self, options: StreamOptions) -> bool:
+        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
+
+    def _learn(self, error: LlmError) -> bool:
+        if error.status not in (400, 422):
+            return False
+        dialect = self._requests.dialect
+        wiser = learned(dialect.quirks, str(error))
+        if wiser is None:
+            return False
+        self._requests = ChatRequests(replace(dialect, quirks=wiser))
+        return True
+
+
+def _key(api_key: str | None) -> str:
+    if api_key is not None and not isinstance(api_key, str):
+        raise ConfigurationError(f"api_key must be a str, got {type(api_key).__name__}")
+    return (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+
+
+def _endpoint(base_url: str) -> str:
+    """The URL to post to (C-45).
+
+    Raises:
+        ConfigurationError: It is no absolute http or https URL.
+    """
+    try:
+        parts = urlsplit(base_url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except (ValueError, AttributeError):
+        usable = False
+    if not usable:
+        raise ConfigurationError(
+            f"base_url must be an http or https URL such as http://127.0.0.1:1234/v1, got {base_url!r}"
+        )
+    path = parts.path.rstrip("/")
+    if not path.endswith(_PATH):
+        path += _PATH
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _model_info(model: str, provider: str, given: Mapping[str, Any] | None) -> ModelInfo:
+    names = {field.name for field in fields(ModelInfo)}
+    for name in given or {}:
+        if name not in names:
+            raise ConfigurationError(f"{name!r} is no field of ModelInfo; known: {', '.join(sorted(names))}")
+    return ModelInfo(**{**known_model(model), "id": model, "provider": provider, "api": API, **(given or {})})

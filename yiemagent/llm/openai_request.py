@@ -1,0 +1,218 @@
+"""A Chat Completions request as bytes: each message is encoded once, a request is a join.
+
+The bytes stay with their message (``_wire``), under a key that stands for everything their
+form depends on; so a turn of a long conversation costs its new messages, not its history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yiemagent.llm.openai_messages import (
+    Dialect,
+    assistant_dict,
+    image_parts,
+    merged_content,
+    result_dict,
+    user_dict,
+)
+from yiemagent.llm.reasoning import reasoning_params
+from yiemagent.llm.replay import repair_history
+from yiemagent.llm.wire_json import to_wire
+from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
+from yiemagent.model import LlmContext, StreamOptions, ToolSpec
+from yiemagent.tools.wire_schema import to_wire_schema
+
+__all__ = ["ChatRequests"]
+
+_RESERVED = frozenset({"model", "messages", "tools"})
+_keys: dict[Dialect, Dialect] = {}
+
+
+class ChatRequests:
+    """Makes the requests of one dialect. Any thread.
+
+    Args:
+        dialect: Quirks, model and whether it sees images.
+    """
+
+    __slots__ = ("_head", "_key", "_tools", "dialect")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        # Equal dialects share one key, so that several model objects share encoded messages.
+        self._key = _keys.setdefault(dialect, dialect)
+        self._head: tuple[str, bytes] | None = None
+        self._tools: tuple[Sequence[ToolSpec], bytes] | None = None
+
+    def body(
+        self, context: LlmContext, options: StreamOptions, *, stream: bool, defaults: Mapping[str, Any]
+    ) -> bytes:
+        """The body of a request.
+
+        Args:
+            stream: Whether server-sent events are asked for.
+            defaults: Parameters of the model object, sent unless *options* says otherwise.
+        """
+        params = self._params(context, options, stream, defaults)
+        if not _RESERVED.isdisjoint(params):
+            return self._unusual(context, params)
+        pieces = [self._start(context.system_prompt), b",".join(self._messages(context)), b"]"]
+        if context.tools:
+            pieces += [b',"tools":', self._encoded_tools(context.tools)]
+        if params:
+            pieces += [b",", to_wire(params)[1:]]
+        else:
+            pieces.append(b"}")
+        return b"".join(pieces)
+
+    # -- messages ------------------------------------------------------------------------
+
+    def _messages(self, context: LlmContext) -> list[bytes]:
+        key, quirks = self._key, self.dialect.quirks
+        parts: list[bytes] = []
+        append = parts.append
+        if context.system_prompt:
+            append(b"")  # the system message stands in the head; this puts the comma behind it
+        seen: list[ToolResultMessage] = []  # results whose images are still to be shown
+        users: list[UserMessage | list[Any]] = []  # what the last part is made of, if a user said it
+        after_result = False
+        for message in repair_history(context.messages):
+            wire = message._wire
+            if wire is None or wire[0] is not key:
+                wire = self._encode(message)
+            kind = type(message)
+            if kind is ToolResultMessage:
+                append(wire[1])
+                if wire[2]:
+                    seen.append(message)  # type: ignore[arg-type]
+                after_result, users = True, []
+                continue
+            if seen:
+                users, seen = [self._append_images(parts, seen)], []
+            if wire[1] is None:
+                continue
+            if kind is not UserMessage:
+                append(wire[1])
+                users = []
+            elif users and quirks.merge_users:
+                users.append(message)  # type: ignore[arg-type]
+                parts[-1] = self._merged(users)
+            else:
+                if after_result and not users and quirks.line_after_results:
+                    append(to_wire({"role": "assistant", "content": quirks.line_after_results}))
+                append(wire[1])
+                users = [message]  # type: ignore[list-item]
+            after_result = False
+        if seen:
+            self._append_images(parts, seen)
+        return parts
+
+    def _append_images(self, parts: list[bytes], results: list[ToolResultMessage]) -> list[Any]:
+        """One user message with the images of all results before it (C-31)."""
+        line = self.dialect.quirks.line_after_results
+        if line:
+            parts.append(to_wire({"role": "assistant", "content": line}))
+        content: list[Any] = [{"type": "text", "text": "Attached image(s) from tool result:"}]
+        for result in results:
+            content += image_parts(result, self.dialect)
+        parts.append(to_wire({"role": "user", "content": content}))
+        return content
+
+    def _merged(self, users: list[UserMessage | list[Any]]) -> bytes:
+        contents: list[Any] = []
+        for user in users:
+            data = user_dict(user, self.dialect) if isinstance(user, UserMessage) else {"content": user}
+            if data is not None:
+                contents.append(data["content"])
+        return to_wire({"role": "user", "content": merged_content(contents)})
+
+    def _encode(self, message: LlmMessage) -> tuple[Any, Any, bool]:
+        """Encode *message* and leave the bytes with it: (key, bytes or None, are there images)."""
+        data: dict[str, Any] | None
+        images = False
+        if isinstance(message, ToolResultMessage):
+            data, images = result_dict(message, self.dialect), bool(image_parts(message, self.dialect))
+        elif isinstance(message, AssistantMessage):
+            data = assistant_dict(message, self.dialect)
+        else:
+            data = user_dict(message, self.dialect)
+        wire = (self._key, None if data is None else to_wire(data), images)
+        object.__setattr__(message, "_wire", wire)
+        return wire
+
+    # -- the rest ------------------------------------------------------------------------
+
+    def _start(self, system_prompt: str) -> bytes:
+        head = self._head
+        if head is None or head[0] != system_prompt:
+            start = b'{"model":' + to_wire(self.dialect.model) + b',"messages":['
+            if system_prompt:
+                start += to_wire({"role": self.dialect.quirks.system_role, "content": system_prompt})
+            head = self._head = (system_prompt, start)
+        return head[1]
+
+    def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        held = self._tools
+        if held is None or held[0] != tools:
+            held = self._tools = (tuple(tools), to_wire([tool_dict(tool) for tool in tools]))
+        return held[1]
+
+    def _params(
+        self,
+        context: LlmContext,
+        options: StreamOptions,
+        stream: bool,
+        defaults: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        quirks = self.dialect.quirks
+        params: dict[str, Any] = {}
+        if not context.tools and quirks.empty_tools and _has_calls(context.messages):
+            params["tools"] = []
+        if options.tool_choice is not None:
+            params["tool_choice"] = _tool_choice(options.tool_choice)
+        if stream:
+            params["stream"] = True
+            if quirks.stream_usage:
+                params["stream_options"] = {"include_usage": True}
+        max_tokens = options.max_tokens if options.max_tokens is not None else defaults.get("max_tokens")
+        if max_tokens is not None:
+            params[quirks.max_tokens_field] = max_tokens
+        temperature = options.temperature if options.temperature is not None else defaults.get("temperature")
+        if temperature is not None:
+            params["temperature"] = temperature
+        params.update(reasoning_params(quirks.reasoning, options.reasoning, options.thinking_budgets))
+        if options.session_id and quirks.cache_key_field:
+            params[quirks.cache_key_field] = options.session_id[:64]
+        params.update(defaults.get("extra_body") or {})
+        params.update(options.extra_body or {})
+        return params
+
+    def _unusual(self, context: LlmContext, params: dict[str, Any]) -> bytes:
+        """The body when a parameter replaces model, messages or tools."""
+        start = self._start(context.system_prompt) + b",".join(self._messages(context)) + b"]}"
+        body = json.loads(start)
+        if context.tools:
+            body["tools"] = json.loads(self._encoded_tools(context.tools))
+        return to_wire({**body, **params})
+
+
+def tool_dict(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as a request describes it."""
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = to_wire_schema(tool.input_schema)
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: Any) -> Any:
+    if isinstance(choice, str) and choice not in ("auto", "none", "required"):
+        return {"type": "function", "function": {"name": choice}}
+    return choice
+
+
+def _has_calls(messages: Sequence[LlmMessage]) -> bool:
+    return any(isinstance(message, ToolResultMessage) for message in messages)

@@ -1,0 +1,24 @@
+"""JSON as bytes for the wire, whatever the text holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["to_wire"]
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def to_wire(value: Any) -> bytes:
+    """*value* as compact UTF-8 JSON; lone surrogates become U+FFFD (C-27).
+
+    Raises:
+        TypeError, ValueError: It holds something that JSON has no form for, or NaN.
+    """
+    text = _encode(value)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Joins surrogates that make a pair, and replaces those that do not.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
