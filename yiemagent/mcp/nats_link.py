@@ -74,7 +74,7 @@ class NatsLink:
     def client(self) -> Any:
         """nats-py's client while the link is up, else None. Readable from any thread."""
         line = self._line
-        return None if line is None else line.client
+        return line.client if line is not None and line.client.is_connected else None
 
     @property
     def why_down(self) -> str:
@@ -98,11 +98,13 @@ class NatsLink:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.dial_timeout):
-                while self._line is None and not self._closed:
+                while self.client is None and not self._closed:
+                    self._changed.clear()
                     await self._changed.wait()
-        if self._line is None:
+        client = self.client
+        if client is None:
             raise McpConnectionError(f"no connection to NATS at {self._options.label}: {self._why_down}")
-        return self._line.client
+        return client
 
     async def close(self) -> None:
         """End the link for good, within a second. Idempotent."""
@@ -139,7 +141,6 @@ class NatsLink:
             assert line is not None
             reason = await self._wait_for_loss(line)
             self._line = None
-            self._changed.clear()
             self._why_down = f"{line.place}: {reason}"
             logger.warning("url=%s | NATS connection lost (%s), dialling again", line.place, reason)
             self._on_lost(McpConnectionError(f"the connection to NATS at {line.place} was lost: {reason}"))
