@@ -57,10 +57,9 @@ __all__ = [
 ]
 
 
-def _rebuild(cls: type[YiemAgentError], args: tuple[Any, ...], state: dict[str, Any]) -> YiemAgentError:
+def _rebuild(cls: type[YiemAgentError], args: tuple[Any, ...]) -> YiemAgentError:
     error = cls.__new__(cls, *args)
     error.args = args
-    error.__dict__.update(state)
     return error
 
 
@@ -68,7 +67,8 @@ class YiemAgentError(Exception):
     """Root of the tree: ``except YiemAgentError`` catches everything below."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, dict(self.__dict__))
+        # The attributes go in as state, not as arguments: an error and its ``result`` hold each other.
+        return _rebuild, (type(self), self.args), dict(self.__dict__)
 
 
 class ConfigurationError(YiemAgentError, ValueError):
@@ -77,10 +77,6 @@ class ConfigurationError(YiemAgentError, ValueError):
 
 class AgentBusy(YiemAgentError):
     """The call needs an idle agent, or would wait for the very run that makes it."""
-
-
-class AgentStopped(YiemAgentError):
-    """The agent was stopped: it takes no more messages and answers none."""
 
 
 class ChannelFull(YiemAgentError):
@@ -100,6 +96,13 @@ class _CarriesResult(YiemAgentError):
     def __init__(self, message: str, *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class AgentStopped(_CarriesResult):
+    """The agent was stopped: it takes no more messages and answers none.
+
+    ``result`` is the partial ``RunResult`` when a run was in progress.
+    """
 
 
 class WaitTimeout(_CarriesResult, TimeoutError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,8 +48,8 @@ class EventStream(Generic[T]):
     Args:
         max_queue: Most events that wait to be read, at least 1.
         when_full: What a push into a full stream does.
-        timeout: Seconds after which an unfinished stream is cancelled with reason "timeout";
-            None = never.
+        timeout: Seconds after which an unfinished stream is cancelled with reason "timeout", by
+            whoever waits for it, pushes to it or looks at it then; None = never.
         signal: Aborted when the stream is cancelled, before anything else happens.
     """
 
@@ -70,8 +71,9 @@ class EventStream(Generic[T]):
         self._when_full = when_full
         self._deadline = None if timeout is None else monotonic() + timeout
         self._signals = [signal] if signal is not None else []
-        # Guards everything below; nothing foreign is called under it.
-        self._changed = threading.Condition(threading.Lock())
+        # Guards everything below; nothing foreign is called under it. Reentrant: the finalizer of
+        # a dropped reader may release the stream while its own thread holds the lock.
+        self._changed = threading.Condition(threading.RLock())
         self._events: deque[T] = deque()
         self._dropped = 0
         self._finished = False
@@ -91,15 +93,13 @@ class EventStream(Generic[T]):
             ``"ok"``; ``"overflow"`` when it was refused; ``"canceled"`` when the stream is over.
         """
         deadline = None if timeout is None else monotonic() + timeout
-        with self._changed:
-            if not self._make_room(deadline):
-                return "canceled" if self._over() else "overflow"
-            if self._dropping_newest():
-                self._dropped += 1
-                return "ok"
-            self._events.append(event)
-            self._changed.notify_all()
-            return "ok"
+        while True:
+            self._expire()
+            with self._changed:
+                outcome = self._offer(event, deadline)
+                if outcome is not None:
+                    return outcome
+                self._changed.wait(_slice(_earlier(deadline, self._deadline)))
 
     def push_nowait(self, event: T) -> None:
         """Add *event* if there is room, count it as dropped if not; never blocks or reports."""
@@ -111,10 +111,12 @@ class EventStream(Generic[T]):
         Returns:
             Whether this call ended it; the first of ``complete``, ``fail`` and ``cancel`` wins.
         """
+        self._expire()
         return self._finish(event, result=result)
 
     def fail(self, error: BaseException, event: T | None = None) -> bool:
         """End the stream badly: ``result()`` raises *error*. Returns whether this call ended it."""
+        self._expire()
         return self._finish(event, error=error)
 
     def attach(self, signal: AbortSignal) -> None:
@@ -126,16 +128,19 @@ class EventStream(Generic[T]):
         """Run *body* as the producer on a daemon thread of its own.
 
         The stream is ended when it dies: with what it raised, or with an error when it returns
-        without having ended the stream.
+        without having ended the stream. The thread itself holds the stream weakly.
         """
+        weak = weakref.ref(self)
 
         def guarded() -> None:
+            error: BaseException = YiemAgentError("the producer returned without ending its event stream")
             try:
                 body()
-            except BaseException as error:
-                self.fail(error)
-            else:
-                self.fail(YiemAgentError("the producer returned without ending its event stream"))
+            except BaseException as raised:
+                error = raised
+            stream = weak()
+            if stream is not None:
+                stream.fail(error)
 
         thread = threading.Thread(target=guarded, name=f"yiemagent-{name}", daemon=True)
         thread.start()
@@ -146,11 +151,13 @@ class EventStream(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """Yield events until the terminal one; blocks for more. Ends at once when all is read."""
         while True:
+            self._expire()
             with self._changed:
-                while not self._events:
-                    if self._over():
+                if not self._events:
+                    if self._finished:
                         return
                     self._changed.wait(_slice(self._deadline))
+                    continue
                 event = self._events.popleft()
                 self._changed.notify_all()
             yield event
@@ -164,14 +171,17 @@ class EventStream(Generic[T]):
             BaseException: What ``fail`` was given.
         """
         deadline = None if timeout is None else monotonic() + timeout
-        with self._changed:
-            while not self._over():
+        while True:
+            self._expire()
+            with self._changed:
+                if self._finished:
+                    break
                 if deadline is not None and monotonic() >= deadline:
                     raise WaitTimeout(f"the event stream did not end within {timeout} s")
                 self._changed.wait(_slice(_earlier(deadline, self._deadline)))
-            if self._error is not None:
-                raise self._error
-            return self._result
+        if self._error is not None:
+            raise self._error
+        return self._result
 
     def cancel(self, reason: str = "canceled") -> bool:
         """End the stream because nobody wants it: aborts the signals first, then wakes everybody.
@@ -182,11 +192,13 @@ class EventStream(Generic[T]):
             if self._finished:
                 return False
             signals = list(self._signals)
-        for signal in signals:
-            signal.abort(reason)
-        return self._finish(
-            None, error=RunAborted(f"Stream canceled: {reason}", reason=reason), reason=reason
-        )
+        try:
+            for signal in signals:
+                signal.abort(reason)
+        finally:
+            error = RunAborted(f"Stream canceled: {reason}", reason=reason)
+            ended = self._finish(None, error=error, reason=reason)
+        return ended
 
     def release(self) -> None:
         """Lift the bound: a producer that waits for room goes on, and none waits any more."""
@@ -199,8 +211,8 @@ class EventStream(Generic[T]):
     @property
     def finished(self) -> bool:
         """Whether the stream is over; events may still wait to be read."""
-        with self._changed:
-            return self._over()
+        self._expire()
+        return self._finished
 
     @property
     def reason(self) -> str | None:
@@ -216,36 +228,32 @@ class EventStream(Generic[T]):
     def __repr__(self) -> str:
         return f"<EventStream {'finished' if self._finished else 'open'} {self.stats}>"
 
+    def _expire(self) -> None:
+        """Cancel a stream whose time is up; without the lock, for the signals' callbacks are foreign."""
+        if self._deadline is not None and not self._finished and monotonic() >= self._deadline:
+            self.cancel("timeout")
+
     # -- under the lock ----------------------------------------------------------------
 
-    def _over(self) -> bool:
-        if not self._finished and self._deadline is not None and monotonic() >= self._deadline:
-            self._finished = True
-            self._reason = "timeout"
-            self._error = RunAborted("Stream canceled: timeout", reason="timeout")
-            # The signals' callbacks are foreign code and may not run under the lock.
-            for signal in self._signals:
-                threading.Thread(target=signal.abort, args=("timeout",), daemon=True).start()
-            self._changed.notify_all()
-        return self._finished
-
-    def _make_room(self, deadline: float | None) -> bool:
-        while not self._over():
-            if len(self._events) < self._max_queue or self._when_full == "drop_newest":
-                return True
+    def _offer(self, event: T, deadline: float | None) -> PushOutcome | None:
+        """Take *event* or say why not; None when there may be room later."""
+        if self._finished:
+            return "canceled"
+        if len(self._events) >= self._max_queue:
+            if self._when_full == "drop_newest":
+                self._dropped += 1
+                return "ok"
             if self._when_full == "drop_oldest":
                 self._events.popleft()
                 self._dropped += 1
-                return True
-            left = None if deadline is None else deadline - monotonic()
-            if self._when_full == "error" or (left is not None and left <= 0):
+            elif self._when_full == "error" or (deadline is not None and monotonic() >= deadline):
                 self._dropped += 1
-                return False
-            self._changed.wait(_slice(_earlier(deadline, self._deadline)))
-        return False
-
-    def _dropping_newest(self) -> bool:
-        return self._when_full == "drop_newest" and len(self._events) >= self._max_queue
+                return "overflow"
+            else:
+                return None
+        self._events.append(event)
+        self._changed.notify_all()
+        return "ok"
 
     def _finish(
         self,
@@ -256,7 +264,7 @@ class EventStream(Generic[T]):
         reason: str | None = None,
     ) -> bool:
         with self._changed:
-            if self._over():
+            if self._finished:
                 return False
             self._finished = True
             self._result, self._error, self._reason = result, error, reason
