@@ -124,6 +124,24 @@ def test_the_draft_that_the_schema_names_is_used() -> None:
     assert errors(tool, {"n": ["x"]}) == ["n.0: expected integer, got string"]
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        ({"type": "array", "items": [{"type": "integer"}]}, ["x"], "n.0: expected integer, got string"),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+            1,
+            "n: does not satisfy minimum 1, got 1",
+        ),
+    ],
+)
+def test_a_schema_of_an_older_draft_that_does_not_say_so_is_understood(
+    schema: Any, value: Any, text: str
+) -> None:
+    """Cases C-21 and C-22: the tool is kept, and its schema means what it meant there."""
+    assert errors(make_tool({"n": schema}), {"n": value}) == [text]
+
+
 @pytest.mark.parametrize(("draft", "count"), [("draft-07/schema#", 0), ("draft/2020-12/schema", 1)])
 def test_siblings_of_a_reference_count_by_the_draft(draft: str, count: int) -> None:
     """Case C-21: in draft 7 what stands beside $ref is ignored."""

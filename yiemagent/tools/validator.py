@@ -21,16 +21,12 @@ _classes: dict[Any, Any] = {}
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with *schema* by the meta-schema of its draft, or None."""
-    try:
-        # Formats are left alone: a pattern may be right in ECMAScript only, and the plan looks at those.
-        _class_for(schema).check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
-    except jsonschema.SchemaError as error:
-        where = ".".join(str(step) for step in error.absolute_path) or "root"
-        return f"{where}: {error.message[:200]}"
-    except RecursionError:
-        return "root: nested too deeply"
-    return None
+    """What is wrong with *schema* by the meta-schema of its draft, or None.
+
+    One that names no draft is taken for the current one, and for an older one if it is only
+    right there: a tuple written as ``items: [...]``, ``exclusiveMinimum: true`` (case C-21).
+    """
+    return _draft_of(schema)[1]
 
 
 def make_validator(schema: Mapping[str, Any]) -> Any:
@@ -39,7 +35,8 @@ def make_validator(schema: Mapping[str, Any]) -> Any:
     It knows ``nullable``, and an unresolvable ``$ref`` or a pattern that Python cannot read is
     an error (or nothing) at its place instead of an exception.
     """
-    return _class_for(schema)(schema, registry=referencing.Registry())
+    base, _ = _draft_of(schema)
+    return _extended(base)(schema, registry=referencing.Registry())
 
 
 def find_errors(validator: Any, arguments: dict[str, Any]) -> Iterator[ArgumentError]:
@@ -48,8 +45,34 @@ def find_errors(validator: Any, arguments: dict[str, Any]) -> Iterator[ArgumentE
         yield from _in_our_words(error)
 
 
-def _class_for(schema: Mapping[str, Any]) -> Any:
-    base = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+_CHANGED_MEANING = ("items", "exclusiveMinimum", "exclusiveMaximum")
+"""Keywords with values that were right in older drafts and are not any more."""
+
+
+def _draft_of(schema: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """The draft of *schema*, and what is wrong with it there."""
+    current = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    problem = _problem_in(current, schema)
+    if problem is not None and "$schema" not in schema and problem.split(":")[0].endswith(_CHANGED_MEANING):
+        for older in (jsonschema.Draft7Validator, jsonschema.Draft4Validator):
+            if _problem_in(older, schema) is None:
+                return older, None
+    return current, problem
+
+
+def _problem_in(base: Any, schema: Mapping[str, Any]) -> str | None:
+    try:
+        # Formats are left alone: a pattern may be right in ECMAScript only, and the plan looks at those.
+        base.check_schema(schema, format_checker=jsonschema.FormatChecker(formats=()))
+    except jsonschema.SchemaError as error:
+        where = ".".join(str(step) for step in error.absolute_path) or "root"
+        return f"{where}: {error.message[:200]}"
+    except RecursionError:
+        return "root: nested too deeply"
+    return None
+
+
+def _extended(base: Any) -> Any:
     if base not in _classes:
         changed = {name: _contained(check) for name, check in base.VALIDATORS.items() if name in _REFERENCES}
         for name in ("type", "enum", "const"):
