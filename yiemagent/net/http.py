@@ -168,6 +168,8 @@ class HttpClient:
             read_timeout = call.seconds_left(limits.first_byte)
             raw = lane.send(target, call.method, call.headers, call.body, limits.connect, read_timeout)
             if exchange.cut:
+                # The connection in use is not among those that the lane closes.
+                raw.close()
                 raise exchange.aborted()
         except BaseException as error:
             exchange.end()
