@@ -62,6 +62,9 @@ class HttpTransport:
         checked_headers(self.headers or {})
         object.__setattr__(self, "auth", make_auth(self.auth))
 
+    def __repr__(self) -> str:
+        return f"HttpTransport({self.label!r})"
+
     @property
     def label(self) -> str:
         """The URL without user information and query."""
