@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from yiemagent.assistant_events import AssistantEvent, Done, Failed, RetryScheduled
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.errors import http_error, make_error
+from yiemagent.llm.outcome import failed
 from yiemagent.llm.reading import Decoder, read_answer, transport_error
 from yiemagent.llm.retry import RetryPolicy
 from yiemagent.llm.wire_json import to_wire
@@ -111,7 +112,7 @@ class HttpModel(ABC):
             attempt += 1
             delay = None if shown else self._delay(error, attempt, options)
             if delay is None:
-                yield Failed(*_failed(message, error))
+                yield failed(message, error)
                 return
             yield RetryScheduled(attempt + lessons, delay, error)
             if options.signal.wait(delay):
@@ -259,10 +260,3 @@ def _call_hook(name: str, hook: Any, *args: Any) -> Any:
 
 def _aborted(message: AssistantMessage) -> AssistantMessage:
     return replace(message, stop_reason="aborted", error_message="Operation aborted", error_kind=None)
-
-
-def _failed(message: AssistantMessage, error: LlmError) -> tuple[AssistantMessage, LlmError]:
-    stop = message.stop_reason if message.stop_reason == "refusal" else "error"
-    failed = replace(message, stop_reason=stop, error_message=str(error), error_kind=error.kind)
-    error.partial = failed
-    return failed, error

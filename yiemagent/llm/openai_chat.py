@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.answer import AnswerBuilder
@@ -17,8 +16,8 @@ from yiemagent.llm.openai_messages import API, Dialect
 from yiemagent.llm.openai_request import ChatRequests
 from yiemagent.llm.quirks import learned, quirks_for
 from yiemagent.llm.retry import RetryPolicy
-from yiemagent.llm.usage import known_model
-from yiemagent.model import LlmContext, ModelInfo, StreamOptions
+from yiemagent.llm.settings import endpoint, find_key, model_info
+from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["OpenAIChat"]
 
@@ -34,7 +33,8 @@ class OpenAIChat(HttpModel):
         model: The provider's name for it, such as ``gpt-5-mini``.
         base_url: Including ``/v1`` where the server has it; a URL that ends with
             ``/chat/completions`` is taken as it is. None: ``OPENAI_BASE_URL``, else OpenAI's.
-        api_key: None: ``OPENAI_API_KEY``. Blank: none is sent. It shows in no message or ``repr``.
+        api_key: None: ``OPENAI_API_KEY``, or the variable of the host's own (``MISTRAL_API_KEY``).
+            Blank: none is sent. It shows in no message or ``repr``.
         stream: ``"auto"`` asks for server-sent events when somebody listens to deltas and for a
             plain answer otherwise; ``True``/``"always"`` and ``False``/``"never"`` do as told.
         temperature: None sends none.
@@ -91,11 +91,11 @@ class OpenAIChat(HttpModel):
         wishes = quirks_for(self._base_url, model, changes)
         self._max_tokens = max_tokens
         self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
-        known = _model_info(model, wishes.provider, info)
+        known = model_info(model, wishes.provider, API, info)
         super().__init__(
             known,
-            _endpoint(self._base_url),
-            _key(api_key),
+            endpoint(self._base_url, _PATH),
+            find_key(api_key, wishes.key_envs),
             HttpOptions(
                 timeout=timeout,
                 connect_timeout=connect_timeout,
@@ -126,7 +126,8 @@ class OpenAIChat(HttpModel):
         quirks = self._requests.dialect.quirks
         if not api_key:
             if quirks.needs_key:
-                text = f"{self._source} needs an API key: pass api_key= or set OPENAI_API_KEY"
+                wanted = " or ".join(quirks.key_envs)
+                text = f"{self._source} needs an API key: pass api_key= or set {wanted}"
                 raise make_error("authentication", text)
             return {}
         if quirks.auth_header == "Authorization":
@@ -145,38 +146,3 @@ class OpenAIChat(HttpModel):
             return False
         self._requests = ChatRequests(replace(dialect, quirks=wiser))
         return True
-
-
-def _key(api_key: str | None) -> str:
-    if api_key is not None and not isinstance(api_key, str):
-        raise ConfigurationError(f"api_key must be a str, got {type(api_key).__name__}")
-    return (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
-
-
-def _endpoint(base_url: str) -> str:
-    """The URL to post to (C-45).
-
-    Raises:
-        ConfigurationError: It is no absolute http or https URL.
-    """
-    try:
-        parts = urlsplit(base_url.strip())
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except (ValueError, AttributeError):
-        usable = False
-    if not usable:
-        raise ConfigurationError(
-            f"base_url must be an http or https URL such as http://127.0.0.1:1234/v1, got {base_url!r}"
-        )
-    path = parts.path.rstrip("/")
-    if not path.endswith(_PATH):
-        path += _PATH
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-
-
-def _model_info(model: str, provider: str, given: Mapping[str, Any] | None) -> ModelInfo:
-    names = {field.name for field in fields(ModelInfo)}
-    for name in given or {}:
-        if name not in names:
-            raise ConfigurationError(f"{name!r} is no field of ModelInfo; known: {', '.join(sorted(names))}")
-    return ModelInfo(**{**known_model(model), "id": model, "provider": provider, "api": API, **(given or {})})

@@ -43,6 +43,15 @@ class Dialect:
     model: str
     images: bool
     """Whether the model can see; images are replaced by a line of text otherwise."""
+    api: str = API
+    any_model: bool = False
+    """Whether all answers of this ``api`` are the model's own, whatever they say of their origin."""
+
+    def owns(self, message: AssistantMessage) -> bool:
+        """Whether *message* came from this very model, so that it gets back what is private."""
+        if message.api != self.api:
+            return False
+        return self.any_model or (message.provider, message.model) == (self.quirks.provider, self.model)
 
 
 def user_dict(message: UserMessage, dialect: Dialect) -> dict[str, Any] | None:
@@ -61,7 +70,7 @@ def assistant_dict(message: AssistantMessage, dialect: Dialect) -> dict[str, Any
     text = text or (message.refusal or "" if not calls else "")
     if not text and not calls:
         return None
-    own = (message.api, message.provider, message.model) == (API, quirks.provider, dialect.model)
+    own = dialect.owns(message)
     extra = message.extra if own and message.extra else {}
     data: dict[str, Any] = {"role": "assistant"}
     if "content" in extra:

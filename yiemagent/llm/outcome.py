@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from yiemagent.assistant_events import Failed
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import make_error
 from yiemagent.messages import AssistantMessage, ContentBlock, StopReason, ToolCall, Usage
 
-__all__ = ["Ending", "conclude", "give_up"]
+__all__ = ["Ending", "conclude", "failed", "give_up"]
 
 _NEARLY_FULL = 0.99
 """Share of the context window from which an empty answer means that there was no room for one."""
@@ -65,6 +66,14 @@ def conclude(builder: AnswerBuilder, ending: Ending) -> tuple[AssistantMessage, 
 def give_up(builder: AnswerBuilder, ending: Ending) -> AssistantMessage:
     """The message of a failed answer: what text there was, and no call."""
     return _message(builder, ending, builder.partial(), "error")
+
+
+def failed(message: AssistantMessage, error: LlmError) -> Failed:
+    """The terminal event for *error*; each of the two carries what the other says."""
+    stop = message.stop_reason if message.stop_reason == "refusal" else "error"
+    message = replace(message, stop_reason=stop, error_message=str(error), error_kind=error.kind)
+    error.partial = message
+    return Failed(message, error)
 
 
 def _refused(

@@ -32,6 +32,8 @@ class Quirks:
     """``Authorization`` carries ``Bearer <key>``, any other header the bare key."""
     needs_key: bool = False
     """Whether asking without a key is pointless."""
+    key_envs: tuple[str, ...] = ("OPENAI_API_KEY",)
+    """Where the key is looked for when none is given; the first that is set counts."""
     system_role: Literal["system", "developer"] = "system"
     max_tokens_field: str = "max_tokens"
     cache_key_field: str | None = None
@@ -71,14 +73,22 @@ _NAMED: dict[str, Mapping[str, Any]] = {
         "replay_reasoning": "never",
     },
     "azure": {
+        "key_envs": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
         **_TOLERANT,
         "needs_key": True,
         "auth_header": "api-key",
         "max_tokens_field": "max_completion_tokens",
         "replay_reasoning": "never",
     },
-    "openrouter": {**_TOLERANT, "needs_key": True, "reasoning": "openrouter", "replay_reasoning": "always"},
+    "openrouter": {
+        "key_envs": ("OPENROUTER_API_KEY",),
+        **_TOLERANT,
+        "needs_key": True,
+        "reasoning": "openrouter",
+        "replay_reasoning": "always",
+    },
     "deepseek": {
+        "key_envs": ("DEEPSEEK_API_KEY",),
         "needs_key": True,
         "reasoning": "thinking",
         "reasoning_field": "reasoning_content",
@@ -86,6 +96,7 @@ _NAMED: dict[str, Mapping[str, Any]] = {
         "replay_reasoning": "always",
     },
     "mistral": {
+        "key_envs": ("MISTRAL_API_KEY",),
         "needs_key": True,
         "call_ids": "mistral",
         "stream_usage": False,
@@ -94,26 +105,41 @@ _NAMED: dict[str, Mapping[str, Any]] = {
         "replay_reasoning": "never",
         "reasoning": "none",
     },
-    "gemini": {"needs_key": True, "reasoning": "gemini", "call_ids": "any"},
+    "gemini": {
+        "key_envs": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "needs_key": True,
+        "reasoning": "gemini",
+        "call_ids": "any",
+    },
     "moonshot": {
+        "key_envs": ("MOONSHOT_API_KEY", "KIMI_API_KEY"),
         "needs_key": True,
         "reasoning": "thinking",
         "reasoning_field": "reasoning_content",
         "call_ids": "any",
     },
-    "groq": {"needs_key": True, "max_tokens_field": "max_completion_tokens", "replay_reasoning": "never"},
-    "xai": {"needs_key": True},
-    "together": {"needs_key": True},
-    "fireworks": {"needs_key": True},
-    "cerebras": {"needs_key": True, "max_tokens_field": "max_completion_tokens"},
-    "dashscope": {"needs_key": True, "reasoning": "enable_thinking"},
-    "zai": {"needs_key": True, "reasoning": "thinking"},
-    "litellm": {**_TOLERANT},
-    "lmstudio": {"call_ids": "any"},
-    "ollama": {"call_ids": "any"},
-    "vllm": {"reasoning": "template", "call_ids": "any"},
-    "sglang": {"reasoning": "template", "call_ids": "any"},
-    "llamacpp": {"reasoning": "template", "call_ids": "any"},
+    "groq": {
+        "key_envs": ("GROQ_API_KEY",),
+        "needs_key": True,
+        "max_tokens_field": "max_completion_tokens",
+        "replay_reasoning": "never",
+    },
+    "xai": {"key_envs": ("XAI_API_KEY",), "needs_key": True},
+    "together": {"key_envs": ("TOGETHER_API_KEY",), "needs_key": True},
+    "fireworks": {"key_envs": ("FIREWORKS_API_KEY",), "needs_key": True},
+    "cerebras": {
+        "key_envs": ("CEREBRAS_API_KEY",),
+        "needs_key": True,
+        "max_tokens_field": "max_completion_tokens",
+    },
+    "dashscope": {"key_envs": ("DASHSCOPE_API_KEY",), "needs_key": True, "reasoning": "enable_thinking"},
+    "zai": {"key_envs": ("ZAI_API_KEY",), "needs_key": True, "reasoning": "thinking"},
+    "litellm": {"key_envs": ("LITELLM_API_KEY",), **_TOLERANT},
+    "lmstudio": {"key_envs": ("LMSTUDIO_API_KEY",), "call_ids": "any"},
+    "ollama": {"key_envs": ("OLLAMA_API_KEY",), "call_ids": "any"},
+    "vllm": {"key_envs": ("VLLM_API_KEY",), "reasoning": "template", "call_ids": "any"},
+    "sglang": {"key_envs": ("SGLANG_API_KEY",), "reasoning": "template", "call_ids": "any"},
+    "llamacpp": {"key_envs": ("LLAMACPP_API_KEY",), "reasoning": "template", "call_ids": "any"},
 }
 
 _HOSTS: tuple[tuple[str, str], ...] = (

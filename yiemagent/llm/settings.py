@@ -1,0 +1,62 @@
+"""What the constructors of the models share: keys, URLs, and what is known of a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from yiemagent.errors import ConfigurationError
+from yiemagent.llm.usage import known_model
+from yiemagent.model import ModelInfo
+
+__all__ = ["endpoint", "find_key", "model_info"]
+
+
+def find_key(api_key: str | None, variables: Sequence[str]) -> str:
+    """The key that is given, or else the first of *variables* that is set; stripped (C-41).
+
+    Raises:
+        ConfigurationError: It is no text.
+    """
+    if api_key is not None and not isinstance(api_key, str):
+        raise ConfigurationError(f"api_key must be a str, got {type(api_key).__name__}")
+    if api_key is None:
+        api_key = next((value for name in variables if (value := os.environ.get(name))), "")
+    return api_key.strip()
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """*base_url* with *path* at its end, unless it ends so already (C-45).
+
+    Raises:
+        ConfigurationError: It is no absolute http or https URL.
+    """
+    try:
+        parts = urlsplit(base_url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except (ValueError, AttributeError):
+        usable = False
+    if not usable:
+        raise ConfigurationError(
+            f"base_url must be an http or https URL such as http://127.0.0.1:1234/v1, got {base_url!r}"
+        )
+    full = parts.path.rstrip("/")
+    if not full.endswith(path):
+        full += path
+    return urlunsplit((parts.scheme, parts.netloc, full, parts.query, ""))
+
+
+def model_info(model: str, provider: str, api: str, given: Mapping[str, Any] | None) -> ModelInfo:
+    """What the price table and the user know of *model*.
+
+    Raises:
+        ConfigurationError: *given* names no field of ``ModelInfo``.
+    """
+    names = {field.name for field in fields(ModelInfo)}
+    for name in given or {}:
+        if name not in names:
+            raise ConfigurationError(f"{name!r} is no field of ModelInfo; known: {', '.join(sorted(names))}")
+    return ModelInfo(**{**known_model(model), "id": model, "provider": provider, "api": api, **(given or {})})
