@@ -14,7 +14,7 @@ __all__ = ["ChosenModel", "chosen_model"]
 
 DEFAULT_MODEL = "gpt-5-mini"
 _LIST_WITHIN = 10.0
-_NO_KEY_NEEDED = "none"
+_NO_KEY = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def chosen_model(
     if key or url:
         name = model or environment.get("OPENAI_MODEL") or (_first_model(url, key) if url else DEFAULT_MODEL)
         where = f" at {url}" if url else ""
-        llm = OpenAIChat(name, base_url=url, api_key=key or _NO_KEY_NEEDED)
+        llm = OpenAIChat(name, base_url=url, api_key=key or _NO_KEY)
         yield ChosenModel(llm, f"Model: {name}{where}.")
         return
     from yiemagent.demo.offline import OfflineModel
 
     with OfflineModel(pause=pause) as offline:
-        llm = OpenAIChat(offline.name, base_url=offline.base_url, api_key=_NO_KEY_NEEDED)
+        llm = OpenAIChat(offline.name, base_url=offline.base_url, api_key=_NO_KEY)
         yield ChosenModel(
             llm,
             "Model: the offline stand-in, a small set of rules on this machine, not a language model. "
@@ -75,9 +75,7 @@ def _first_model(url: str, key: str | None) -> str:
         listed: Any = response.json()
         return str(listed["data"][0]["id"])
     except requests.ConnectionError as error:
-        raise ConnectionFailed(
-            f"nothing answers at {url}: is the server running? ({_cause(error)})"
-        ) from error
+        raise ConnectionFailed(f"nothing answers at {url}; is the server running?") from error
     except (requests.RequestException, ValueError, LookupError, TypeError) as error:
         raise ConfigurationError(
             f"{url} does not list its models ({_cause(error)}); name one with --model or OPENAI_MODEL"

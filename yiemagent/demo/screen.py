@@ -58,7 +58,7 @@ class Screen:
             mark = "failed: " if event.is_error else ""
             self.line(f"  <- {mark}{_preview(event.result.text)}", "red" if event.is_error else "dim")
         elif isinstance(event, Diagnostic):
-            self.line(f"  ({event.name})", "dim")
+            self.line(f"  ({event})", "dim")
 
     def summary(self, result: RunResult) -> None:
         """One line about a run that ended."""
