@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from yiemagent.assistant_events import AssistantEvent, Done
+from yiemagent.assistant_events import AssistantEvent
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.callable_shapes import as_completion
@@ -21,7 +21,7 @@ from yiemagent.llm.errors import body_error, make_error
 from yiemagent.llm.openai_decode import ChatDecoder
 from yiemagent.llm.openai_messages import Dialect
 from yiemagent.llm.openai_request import ChatRequests
-from yiemagent.llm.outcome import failed
+from yiemagent.llm.outcome import completed, failed
 from yiemagent.llm.quirks import Quirks
 from yiemagent.llm.usage import known_model
 from yiemagent.messages import AssistantMessage
@@ -93,7 +93,10 @@ class CallableLlm:
             decoder.lost(error)
         message, failure = decoder.finish()
         yield from builder.drain()
-        yield Done(message) if failure is None else failed(message, failure)
+        if failure is None:
+            yield from completed(message, announce=options.want_deltas and not builder.started)
+        else:
+            yield failed(message, failure)
 
     def _answer(self, context: LlmContext, options: StreamOptions) -> Any:
         request = self._request(context, options)

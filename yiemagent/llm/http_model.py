@@ -14,10 +14,10 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from yiemagent.assistant_events import AssistantEvent, Done, Failed, RetryScheduled
+from yiemagent.assistant_events import AssistantEvent, Failed, RetryScheduled
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.errors import http_error, make_error
-from yiemagent.llm.outcome import failed
+from yiemagent.llm.outcome import completed, failed
 from yiemagent.llm.reading import Decoder, read_answer, transport_error
 from yiemagent.llm.retry import RetryPolicy
 from yiemagent.llm.wire_json import to_wire
@@ -100,7 +100,7 @@ class HttpModel(ABC):
         while True:
             message, error, shown = yield from self._attempt(context, options)
             if error is None:
-                yield Done(message)
+                yield from completed(message, announce=options.want_deltas and not shown)
                 return
             if options.signal.aborted or isinstance(error, _Aborted):
                 yield Failed(_aborted(message))

@@ -6,17 +6,17 @@ to 17).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from yiemagent.assistant_events import Failed
+from yiemagent.assistant_events import AssistantEvent, Done, Failed, StreamStart
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import make_error
 from yiemagent.messages import AssistantMessage, ContentBlock, StopReason, ToolCall, Usage
 
-__all__ = ["Ending", "conclude", "failed", "give_up"]
+__all__ = ["Ending", "completed", "conclude", "failed", "give_up"]
 
 _NEARLY_FULL = 0.99
 """Share of the context window from which an empty answer means that there was no room for one."""
@@ -66,6 +66,17 @@ def conclude(builder: AnswerBuilder, ending: Ending) -> tuple[AssistantMessage, 
 def give_up(builder: AnswerBuilder, ending: Ending) -> AssistantMessage:
     """The message of a failed answer: what text there was, and no call."""
     return _message(builder, ending, builder.partial(), "error")
+
+
+def completed(message: AssistantMessage, *, announce: bool) -> Iterator[AssistantEvent]:
+    """The events that end a complete answer.
+
+    Args:
+        announce: Somebody listens and has seen nothing yet, since there is no block to see.
+    """
+    if announce:
+        yield StreamStart(replace(message, content=()))
+    yield Done(message)
 
 
 def failed(message: AssistantMessage, error: LlmError) -> Failed:
