@@ -180,6 +180,10 @@ class Tool:
 
     def __post_init__(self) -> None:
         check_tool(self, schema=self.__dict__["input_schema"])
+        if self.function is not None:  # For help() and inspect.signature(), as of the function it was.
+            self.__dict__["__wrapped__"] = self.function
+            self.__dict__["__name__"] = self.name
+            self.__dict__["__doc__"] = self.function.__doc__
 
     @property
     def wire_schema(self) -> dict[str, Any]:
