@@ -114,17 +114,18 @@ class MessageServer:
         elif not run(lambda: self._serve(session, incoming)):
             session.finish(incoming)
             send(make_error(incoming.id, INTERNAL_ERROR, "the server has too many requests waiting"))
+            session.settle()
         return True
 
     def _serve(self, session: ServerSession, incoming: Incoming) -> None:
         try:
-            if incoming.signal.aborted:
-                return
-            response = self._respond(session, incoming)
+            response = None if incoming.signal.aborted else self._respond(session, incoming)
+            session.finish(incoming)
+            if response is not None and not incoming.signal.aborted:
+                incoming.send(response)
         finally:
             session.finish(incoming)
-        if not incoming.signal.aborted:
-            incoming.send(response)
+            session.settle()
 
     def _respond(self, session: ServerSession, incoming: Incoming) -> Message:
         try:

@@ -107,13 +107,14 @@ class ServerSession:
         self.legacy = legacy
         self.version = version
         """The version agreed on by ``initialize``; None before it, and with modern clients."""
-        # Guards _running and _closed; told when a request is over.
+        # Guards _running, _unsettled and _closed; told when a request is settled.
         self._lock = threading.Condition()
+        self._unsettled = 0
         self._running: dict[str | None, Incoming] = {}
         self._closed = False
 
     def accept(self, message: Message, send: Send) -> Incoming:
-        """Read a request and note that it runs; ``finish`` must follow.
+        """Read a request and note that it runs; ``finish`` and then ``settle`` must follow.
 
         Raises:
             Refusal: It cannot be served.
@@ -132,20 +133,26 @@ class ServerSession:
                 raise Refusal(INVALID_REQUEST, f"a request with the id {incoming.id!r} is still running")
             else:
                 self._running[key] = incoming
+            self._unsettled += 1
         return incoming
 
     def finish(self, incoming: Incoming) -> None:
-        """The request is over; progress that comes later is dropped."""
+        """The work is over: its id is free again, and progress that comes later is dropped."""
         incoming.over = True
         with self._lock:
             if self._running.get(id_key(incoming.id)) is incoming:
                 del self._running[id_key(incoming.id)]
+
+    def settle(self) -> None:
+        """A request that was accepted has its answer sent, or gets none."""
+        with self._lock:
+            self._unsettled -= 1
             self._lock.notify_all()
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing runs, at most *timeout* seconds; returns whether that is so."""
+        """Wait until all requests are settled, at most *timeout* seconds; returns whether they are."""
         with self._lock:
-            return self._lock.wait_for(lambda: not self._running, timeout)
+            return self._lock.wait_for(lambda: not self._unsettled, timeout)
 
     def cancel(self, params: Mapping[str, Any]) -> None:
         """Take ``notifications/cancelled``; unknown and finished requests are ignored."""

@@ -105,18 +105,21 @@ def _own_pipes() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     sys.stdout.flush()
     reader, writer = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
+    stdin, stdout = os.fdopen(reader, "rb"), os.fdopen(writer, "wb")
     try:
-        with open(reader, "rb") as stdin, open(writer, "wb") as stdout:
-            os.dup2(nothing, 0)
-            os.dup2(2 if _is_open(2) else nothing, 1)
-            try:
-                yield stdin, stdout
-            finally:
-                sys.stdout.flush()  # what was printed belongs on stderr
-                os.dup2(reader, 0)
-                os.dup2(writer, 1)
+        os.dup2(nothing, 0)
+        os.dup2(2 if _is_open(2) else nothing, 1)
+        try:
+            yield stdin, stdout
+        finally:
+            sys.stdout.flush()  # what was printed belongs on stderr
+            os.dup2(reader, 0)
+            os.dup2(writer, 1)
     finally:
         os.close(nothing)
+        stdin.close()
+        with contextlib.suppress(OSError):  # what the client did not want to read
+            stdout.close()
 
 
 def _is_open(descriptor: int) -> bool:
