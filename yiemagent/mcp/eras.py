@@ -8,7 +8,6 @@ params, and an empty cursor ends a list (decision 31).
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +17,7 @@ from yiemagent.errors import ConfigurationError
 __all__ = [
     "CAPABILITIES_META",
     "CLIENT_INFO_META",
+    "CLIENT_VERSION",
     "Era",
     "LATEST",
     "LATEST_LEGACY",
@@ -41,6 +41,9 @@ MODERN_VERSIONS: Final = ("2026-07-28",)
 VERSIONS: Final = LEGACY_VERSIONS + MODERN_VERSIONS
 LATEST: Final = MODERN_VERSIONS[-1]
 LATEST_LEGACY: Final = LEGACY_VERSIONS[-1]
+
+CLIENT_VERSION: Final = "0.1.0"
+"""Of this package. A constant, because reading the metadata costs more than connecting."""
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -122,8 +125,4 @@ def newest_common(ours: Iterable[str], theirs: Any) -> str | None:
 
 def default_client_info() -> Mapping[str, str]:
     """Our name and version, as ``clientInfo``."""
-    try:
-        version = importlib.metadata.version("yiemagent")
-    except importlib.metadata.PackageNotFoundError:
-        version = "0"
-    return {"name": "yiemagent", "version": version}
+    return {"name": "yiemagent", "version": CLIENT_VERSION}
