@@ -34,7 +34,8 @@ class RunStream:
             BaseException: What ended the waiting (``KeyboardInterrupt``); the run is aborted then.
         """
         try:
-            yield from self._stream
+            for batch in self._stream.batches():
+                yield from batch
         except BaseException:
             self.close()
             raise
