@@ -8,74 +8,84 @@ aborted or its time is up, however silent the provider is (decision 10, H2).
 from __future__ import annotations
 
 import contextvars
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from yiemagent.assistant_events import AssistantEvent
-from yiemagent.kept_thread import KeptThread, Mailbox
+from yiemagent.assistant_events import AssistantEvent, Done, Failed
+from yiemagent.errors import LlmError
+from yiemagent.kept_thread import Mailbox
 from yiemagent.loop.config import StreamFn
 from yiemagent.model import LlmContext, StreamOptions
+from yiemagent.tools.pool import ToolThreads
 
 __all__ = ["iterate_model"]
 
 
+@dataclass(frozen=True, slots=True)
 class _Failure:
-    __slots__ = ("error",)
+    error: BaseException
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the model said through its ``event_sink``; told on the loop's thread."""
+
+    text: str
+    publish: bool
 
 
 class _End:
     """The stream is over."""
 
 
-_Mail = AssistantEvent | _Failure | _End
-_spare = threading.local()
+_Mail = AssistantEvent | _Failure | _Said | _End
 
 
 def iterate_model(
-    stream: StreamFn, context: LlmContext, options: StreamOptions, *, abortable: bool
-) -> Iterator[AssistantEvent]:
+    stream: StreamFn,
+    context: LlmContext,
+    options: StreamOptions,
+    *,
+    abortable: bool,
+    threads: ToolThreads,
+) -> Generator[AssistantEvent, None, None]:
     """Yield the events of one call; ends without a terminal event when the call was left.
+
+    Args:
+        stream, context, options: What to call, and with what.
+        abortable: Whether the stream ends by itself on abort.
+        threads: Where the helper thread comes from, and goes back to when it is not left.
 
     Raises:
         BaseException: What the stream raised.
     """
     if abortable:
-        yield from stream(context, options)
-        return
-    yield from _iterate_on_thread(stream, context, options)
+        yield from _events(stream(context, options))
+    else:
+        yield from _iterate_on_thread(stream, context, options, threads)
 
 
 def _iterate_on_thread(
-    stream: StreamFn, context: LlmContext, options: StreamOptions
+    stream: StreamFn, context: LlmContext, options: StreamOptions, threads: ToolThreads
 ) -> Iterator[AssistantEvent]:
     mail: Mailbox[_Mail] = Mailbox()
-    caller = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            for event in caller.run(stream, context, options):
-                mail.put(event)
-                if options.signal.aborted:
-                    break
-        except BaseException as error:
-            mail.put(_Failure(error))
-        else:
-            mail.put(_End())
-
-    thread = _take_thread()
+    sink = options.event_sink
+    work = _work(stream, context, options, mail)
+    thread = threads.take()
     stop_listening = options.signal.on_abort(mail.wake)
     left = True
     try:
         thread.start(work)
         while (item := mail.take(options.deadline)) is not None:
+            if isinstance(item, _Said):
+                if sink is not None:
+                    sink(item.text, item.publish)
+                continue
+            left = not isinstance(item, (_Failure, _End, Done, Failed))
             if isinstance(item, _Failure):
-                left = False
                 raise item.error
             if isinstance(item, _End):
-                left = False
                 return
             yield item
     finally:
@@ -83,13 +93,45 @@ def _iterate_on_thread(
         if left:
             thread.leave()
         else:
-            _spare.thread = thread
+            threads.give_back(thread)
 
 
-def _take_thread() -> KeptThread:
-    # One spare per loop thread; it ends by itself when the loop thread does no more calls.
-    thread: KeptThread | None = getattr(_spare, "thread", None)
-    if thread is None:
-        return KeptThread("model", idle=10.0)
-    _spare.thread = None
-    return thread
+def _work(
+    stream: StreamFn, context: LlmContext, options: StreamOptions, mail: Mailbox[_Mail]
+) -> Callable[[], None]:
+    """The call itself, in a copy of this thread's context; what it has to say goes to *mail*."""
+    caller = contextvars.copy_context()
+
+    def event_sink(text: str, publish: bool = False) -> None:
+        mail.put(_Said(str(text), publish))
+
+    told = replace(options, event_sink=event_sink)
+
+    def work() -> None:
+        try:
+            caller.run(_follow, stream, context, told, mail)
+        except KeyboardInterrupt as error:
+            # Not the user's Ctrl-C, which goes to the main thread: the model raised it.
+            mail.put(_Failure(LlmError(f"the model raised KeyboardInterrupt: {error}")))
+        except BaseException as error:
+            mail.put(_Failure(error))
+        else:
+            mail.put(_End())
+
+    return work
+
+
+def _follow(stream: StreamFn, context: LlmContext, options: StreamOptions, mail: Mailbox[_Mail]) -> None:
+    for event in _events(stream(context, options)):
+        mail.put(event)
+        if options.signal.aborted or isinstance(event, (Done, Failed)):
+            return
+
+
+def _events(stream: Any) -> Iterator[AssistantEvent]:
+    if not hasattr(stream, "__iter__"):
+        raise LlmError(
+            f"the model's stream() must return an iterator of events, got {type(stream).__name__}",
+            kind="model_exception",
+        )
+    return iter(stream)

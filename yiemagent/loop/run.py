@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import CannotContinue, LlmError, RunAborted, YiemAgentError
 from yiemagent.event_stream import EventStream
-from yiemagent.events import AgentEnd, AgentStart, Event, TurnEnd, TurnStart
+from yiemagent.events import AgentEnd, AgentStart, Event
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
 from yiemagent.loop.run_state import Emit, LoopRun, Outcome
-from yiemagent.loop.scope import RunScope, current_scope
-from yiemagent.loop.turn import refresh_tools, run_turns
+from yiemagent.loop.scope import RunScope, current_scope, enclosing_scope
+from yiemagent.loop.tool_batch import fail_tool_calls
+from yiemagent.loop.tool_calls import aborted_result
+from yiemagent.loop.turn import refresh_tools, run_turns, stop_aborted
 from yiemagent.messages import AssistantMessage, Message, TextContent
 from yiemagent.tools.pool import ToolThreads
 
@@ -33,6 +37,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+_LOOK_UP = 0.5  # Seconds after which a run that waits for its reader sees whether there still is one.
 
 
 def run_agent_loop(
@@ -53,7 +59,8 @@ def run_agent_loop(
         config: How to run.
         emit: Called with each event, on this thread, in order; what it raises is logged and
             contained.
-        signal: Aborts the run; a child of it is what hooks and tools see.
+        signal: Aborts the run; a child of it is what hooks and tools see. A run that a tool or
+            hook of another run starts is aborted with that one too.
         stream_fn: Asked in place of ``config.model.stream``.
         threads: Tool threads to use and keep; by default the run has its own.
 
@@ -61,12 +68,16 @@ def run_agent_loop(
         The new messages: the prompts and everything produced. ``AgentEnd`` holds them too,
         with the status and the error.
 
+    Raises:
+        KeyboardInterrupt: Ctrl-C, when this is the main thread; the run was aborted first, and its
+            ``AgentEnd`` emitted.
+
     Source: AgentCore runAgentLoop; research facts 1 to 18.
     """
     own_threads = threads or ToolThreads()
-    parent = current_scope.get()
-    budget = Budget(config.limits, parent.budget if parent is not None else None)
-    run_signal = AbortSignal(signal if signal is not None else parent.signal if parent is not None else None)
+    outer = enclosing_scope()
+    budget = Budget(config.limits, outer.budget if outer is not None else None)
+    run_signal, unlink = _run_signal(signal)
     run = LoopRun(
         config=config,
         context=context,
@@ -77,15 +88,34 @@ def run_agent_loop(
         abortable=stream_fn is None and bool(getattr(config.model, "abortable", False)),
         budget=budget,
         threads=own_threads,
+        offered=context.tools,
     )
-    token = current_scope.set(RunScope(config.owner, run_signal, budget, parent))
+    scope = RunScope(config.owner, run_signal, budget, outer)
+    token = current_scope.set(scope)
     try:
         return _drive(run, list(prompts))
     finally:
+        scope.over = True
         current_scope.reset(token)
-        run_signal.detach()
+        unlink()
         if threads is None:
             own_threads.close()
+
+
+def _run_signal(signal: AbortSignal | None) -> tuple[AbortSignal, Callable[[], None]]:
+    """A signal that follows the caller's and that of the run around this one; and how to stop that."""
+    made = AbortSignal(signal)
+    outer = enclosing_scope()
+    if outer is None or outer.signal is signal:
+        return made, made.detach
+    around = outer.signal
+    forget = around.on_abort(lambda: made.abort(around.reason))
+
+    def unlink() -> None:
+        made.detach()
+        forget()
+
+    return made, unlink
 
 
 def run_agent_loop_continue(
@@ -163,59 +193,78 @@ def _start(
     stream_fn: StreamFn | None,
     max_queue: int,
 ) -> EventStream[Event]:
-    run_signal = AbortSignal(signal)
+    run_signal, unlink = _run_signal(signal)
     stream: EventStream[Event] = EventStream(max_queue=max_queue, signal=run_signal)
+    # Held weakly by the run: a caller who drops the stream ends the run (T179).
+    weak = weakref.ref(stream, lambda _: run_signal.abort("the event stream was dropped"))
     caller = contextvars.copy_context()
 
     def emit(event: Event) -> None:
-        if not isinstance(event, AgentEnd):
-            stream.push(event)
-        elif event.status in ("completed", "limit"):
-            stream.complete(list(event.messages), event)
-        elif event.status == "aborted":
-            stream.fail(RunAborted("Operation aborted", reason=run_signal.reason), event)
-        else:
-            stream.fail(event.error or LlmError("the run failed"), event)
+        while (reader := weak()) is not None:
+            if isinstance(event, AgentEnd):
+                _complete(reader, event, run_signal)
+                return
+            if reader.push(event, timeout=_LOOK_UP) != "overflow":
+                return
+            del reader
 
     def body() -> None:
-        caller.run(run_agent_loop, prompts, context, config, emit, run_signal, stream_fn)
+        try:
+            caller.run(run_agent_loop, prompts, context, config, emit, run_signal, stream_fn)
+        finally:
+            unlink()
 
     stream.produce(body, name="loop")
     return stream
 
 
+def _complete(stream: EventStream[Event], event: AgentEnd, signal: AbortSignal) -> None:
+    if event.status in ("completed", "limit"):
+        stream.complete(list(event.messages), event)
+    elif event.status == "aborted":
+        stream.fail(RunAborted("Operation aborted", reason=signal.reason), event)
+    else:
+        stream.fail(event.error or LlmError("the run failed"), event)
+
+
 def _drive(run: LoopRun, prompts: Sequence[Message]) -> list[Message]:
-    run.emit(AgentStart())
-    run.emit(TurnStart())
+    problem: BaseException | None = None
     try:
+        run.emit(AgentStart())
+        run.start_turn()
         for prompt in prompts:
             run.deliver(prompt)
         refresh_tools(run)
         outcome = run_turns(run)
     except YiemAgentError as error:
         outcome = _failed(run, error)
-    except KeyboardInterrupt:
-        # Ctrl-C in the caller's own thread: the run ends in order, and the caller hears of it.
-        run.signal.abort("interrupted")
-        _end(run, _failed(run, RunAborted("interrupted", reason="interrupted")))
-        raise
+    except KeyboardInterrupt as error:
+        run.interrupted(error)
+        outcome = _failed(run, RunAborted("interrupted", reason=run.signal.reason))
     except BaseException as error:
-        logger.exception("the loop itself failed")
+        problem = error
         outcome = _failed(run, error)
-    _end(run, outcome)
+    run.end(outcome)
+    if problem is not None:
+        with suppress(Exception):
+            logger.error("the loop itself failed", exc_info=problem)
+    if run.interrupt is not None:
+        raise run.interrupt
     return list(run.new_messages)
-
-
-def _end(run: LoopRun, outcome: Outcome) -> None:
-    run.emit(AgentEnd(tuple(run.new_messages), outcome.status, outcome.error, outcome.limit))
 
 
 def _failed(run: LoopRun, error: BaseException) -> Outcome:
     """A hook between turns raised: say so in the history, in a turn that is complete."""
+    if not run.in_turn:
+        run.start_turn()
+    last = run.new_messages[-1] if run.new_messages else None
+    if isinstance(last, AssistantMessage) and last is run.messages[-1] and last.tool_calls:
+        # Only a defect of ours, or Ctrl-C between two lines, gets here with calls unanswered.
+        fail_tool_calls(run, last.tool_calls, [aborted_result() for _ in last.tool_calls])
     aborted = run.signal.aborted
     message = AssistantMessage(
         (TextContent(""),), stop_reason="aborted" if aborted else "error", error_message=str(error)
     )
     run.deliver(message)
-    run.emit(TurnEnd(message))
-    return run.aborted_outcome() if aborted else Outcome("error", error)
+    run.end_turn(message)
+    return stop_aborted(run) if aborted else Outcome("error", error)

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import HookFailed, YiemAgentError
-from yiemagent.events import Diagnostic, Event, Log, MessageEnd, MessageStart, RunStatus
+from yiemagent.events import (
+    AgentEnd,
+    Diagnostic,
+    Event,
+    Log,
+    MessageEnd,
+    MessageStart,
+    RunStatus,
+    TurnEnd,
+    TurnStart,
+)
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
-from yiemagent.messages import Message
+from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
 from yiemagent.tools.pool import ToolThreads
+from yiemagent.tools.registry import ToolRegistry
 
 __all__ = ["Emit", "LoopRun", "Outcome", "call_hook"]
 
@@ -21,6 +33,7 @@ logger = logging.getLogger(__name__)
 Emit = Callable[[Event], object]
 
 DEADLINE = "max_seconds"
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +61,39 @@ class LoopRun:
     budget: Budget
     threads: ToolThreads
     new_messages: list[Message] = field(default_factory=list)
+    offered: ToolRegistry = field(default_factory=ToolRegistry)
+    """The tools that the model was offered with its last call: no others are executed."""
     validated: int = 0
     """How many of ``messages`` are known to pair up."""
     truncated_turns: int = 0
+    """Turns in a row whose calls were cut off."""
     overflow_recovered: bool = False
-    replacement: Sequence[Message] | None = None
-    """Shorter messages to ask with, made after a context overflow."""
+    shortened: tuple[Sequence[Message], int] | None = None
+    """After a context overflow: what is asked with in place of the first so many messages."""
+    in_turn: bool = False
+    """Whether a turn was started and not ended."""
+    interrupt: KeyboardInterrupt | None = None
+    """Ctrl-C in the caller's own thread: the run is aborted in order, then it goes on its way."""
+    over: bool = False
     _emit_failed: bool = False
+
+    # -- events --------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
         """Hand *event* out; what the listener raises is logged once and contained (decision 23)."""
+        if self.over:
+            return  # A hook's ``event_sink`` that outlived the run: nothing comes after its end.
         try:
             self.emit_to(event)
-        except KeyboardInterrupt:
-            raise
+        except KeyboardInterrupt as error:
+            self.interrupted(error)
         except BaseException:
             if not self._emit_failed:
                 self._emit_failed = True
-                logger.exception(
-                    "event=%s | an event listener raised; later failures are not logged", event.type
-                )
+                with suppress(Exception):  # A log handler that raises is no reason to fail either.
+                    logger.exception(
+                        "event=%s | an event listener raised; later failures are not logged", event.type
+                    )
 
     def event_sink(self, text: str, publish: bool = False) -> None:
         """What hooks and tools get as ``event_sink``."""
@@ -76,6 +102,23 @@ class LoopRun:
     def diagnose(self, name: str, **data: Any) -> None:
         """Make something visible that changes nothing."""
         self.emit(Diagnostic(name, data))
+
+    def start_turn(self) -> None:
+        """Emit the start of a turn."""
+        self.in_turn = True
+        self.emit(TurnStart())
+
+    def end_turn(self, message: AssistantMessage, results: tuple[ToolResultMessage, ...] = ()) -> None:
+        """Emit the end of the turn."""
+        self.in_turn = False
+        self.emit(TurnEnd(message, results))
+
+    def end(self, outcome: Outcome) -> None:
+        """Emit the end of the run; nothing is emitted afterwards."""
+        self.emit(AgentEnd(tuple(self.new_messages), outcome.status, outcome.error, outcome.limit))
+        self.over = True
+
+    # -- messages ------------------------------------------------------------------------
 
     def append(self, message: Message) -> None:
         """Add a message that the events already told of."""
@@ -91,6 +134,28 @@ class LoopRun:
     def visible_context(self) -> AgentContext:
         """The context as hooks see it: a snapshot of the list, which they may keep."""
         return self.context.with_messages(tuple(self.messages))
+
+    def offered_context(self) -> AgentContext:
+        """The same, with the tools that the model was offered."""
+        return replace(self.context, messages=tuple(self.messages), tools=self.offered)
+
+    def request_messages(self) -> list[Message]:
+        """What the model is asked with before any hook: the history, or its shorter form."""
+        if self.shortened is None:
+            return self.messages
+        shorter, replaced = self.shortened
+        return [*shorter, *self.messages[replaced:]]
+
+    # -- stopping ------------------------------------------------------------------------
+
+    def interrupted(self, error: KeyboardInterrupt) -> None:
+        """Note a Ctrl-C and abort the run."""
+        self.interrupt = self.interrupt or error
+        self.signal.abort(INTERRUPTED)
+
+    def stopped(self) -> bool:
+        """Whether nothing new may begin: the run is aborted, or its time is used up."""
+        return self.signal.aborted or self.expire()
 
     def expire(self) -> bool:
         """Abort the run if its time is used up; whether it is."""

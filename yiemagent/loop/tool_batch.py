@@ -41,7 +41,7 @@ def execute_tool_calls(
     One result message per call is delivered, in call order. They stand in the history only
     when the batch is over: no hook of the batch sees a result of it (research fact 27).
     """
-    context = run.visible_context()
+    context = run.offered_context()
     if len(calls) > 1 and _side_by_side(run, calls):
         finals = _execute_parallel(run, message, calls, context)
         messages = tuple(_emit_result(run, final) for final in finals)
@@ -74,7 +74,7 @@ def fail_tool_calls(
 def _side_by_side(run: LoopRun, calls: Sequence[ToolCall]) -> bool:
     if run.config.tool_execution == "sequential":
         return False
-    tools = (run.context.tools.get(call.name) for call in calls)
+    tools = (run.offered.get(call.name) for call in calls)
     return not any(tool is not None and tool.execution_mode == "sequential" for tool in tools)
 
 

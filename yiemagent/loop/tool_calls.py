@@ -23,6 +23,7 @@ from yiemagent.loop.config import (
     EventSink,
 )
 from yiemagent.loop.run_state import LoopRun
+from yiemagent.loop.scope import RunScope, current_scope
 from yiemagent.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
 from yiemagent.tools.result import as_tool_result, error_result
@@ -37,6 +38,7 @@ __all__ = [
     "create_tool_result_message",
     "execute_prepared_tool_call",
     "finalize_executed_tool_call",
+    "not_started_outcome",
     "prepare_tool_call",
     "timed_out_result",
     "truncated_result",
@@ -54,6 +56,8 @@ class PreparedToolCall:
     args: dict[str, Any]
     signal: AbortSignal
     """The call's own signal: a child of the run's, aborted too when the call times out."""
+    scope: RunScope
+    """What runs of other agents that the tool starts are part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def prepare_tool_call(
 ) -> PreparedToolCall | ImmediateOutcome:
     """Emit the start and take the call through lookup, arguments and the before hook."""
     run.emit(ToolExecutionStart(call.id, call.name, call.arguments))
-    if run.signal.aborted:
+    if run.stopped():
         return ImmediateOutcome(aborted_result())
     if call.arguments_error is not None:
         return ImmediateOutcome(_malformed_result(call))
@@ -103,11 +107,13 @@ def prepare_tool_call(
     except BaseException as error:
         return ImmediateOutcome(_exception_result(error))
     blocked = _ask_before_hook(run, BeforeToolCallContext(message, call, args, context, tool))
-    if run.signal.aborted:
+    if run.stopped():
         return ImmediateOutcome(aborted_result())
     if blocked is not None:
         return ImmediateOutcome(blocked)
-    return PreparedToolCall(call, tool, args, AbortSignal(run.signal))
+    signal = AbortSignal(run.signal)
+    scope = RunScope(run.config.owner, signal, run.budget, current_scope.get())
+    return PreparedToolCall(call, tool, args, signal, scope)
 
 
 def execute_prepared_tool_call(
@@ -125,6 +131,8 @@ def execute_prepared_tool_call(
 
     def body() -> ExecutedOutcome:
         current_event_sink.set(event_sink)
+        current_scope.set(prepared.scope)
+        result = error_result("around_tool_call swallowed what the tool raised", "tool_exception")
         try:
             with nullcontext() if around is None else around(_tool_context(prepared, on_update, event_sink)):
                 value = _execute(tool, call.id, prepared.args, prepared.signal, on_update)
@@ -147,6 +155,7 @@ def finalize_executed_tool_call(
 ) -> FinalizedOutcome:
     """Let the after hook see and change the result (decision 13)."""
     prepared.signal.detach()
+    prepared.scope.over = True
     result, is_error = executed.result, executed.is_error
     hook = run.config.after_tool_call
     if hook is not None and not executed.left:
@@ -155,6 +164,8 @@ def finalize_executed_tool_call(
         )
         try:
             result, is_error = _merge(hook(ctx, prepared.signal, run.event_sink), result, is_error)
+        except KeyboardInterrupt as error:
+            run.interrupted(error)  # Ctrl-C during the hook: the tool did run, and its result is kept.
         except BaseException as error:
             result, is_error = _exception_result(error, "hook_exception"), True
     return FinalizedOutcome(prepared.call, _capped(result, run.config.max_tool_result_chars), is_error)
@@ -193,6 +204,11 @@ def timed_out_result(name: str, seconds: float) -> ToolResult:
         "tool_timeout",
         timeout=seconds,
     )
+
+
+def not_started_outcome(error: BaseException) -> ExecutedOutcome:
+    """Of a call for which no thread could be had (lemon fact TC-28)."""
+    return ExecutedOutcome(error_result(f"Tool failed to start: {error}", "tool_start_failed"), True)
 
 
 def truncated_result(name: str) -> ToolResult:
@@ -242,6 +258,9 @@ def _ask_before_hook(run: LoopRun, ctx: BeforeToolCallContext) -> ToolResult | N
         answer: Any = hook(ctx, run.signal, run.event_sink)
         block = None if answer is None else answer.block
         reason = None if answer is None else answer.reason
+    except KeyboardInterrupt as error:
+        run.interrupted(error)
+        return aborted_result()
     except BaseException as error:
         return _blocked_result(f"before_tool_call raised {type(error).__name__}: {error}")
     return _blocked_result(reason) if block else None

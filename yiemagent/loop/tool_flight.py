@@ -19,6 +19,7 @@ from yiemagent.loop.tool_calls import (
     PreparedToolCall,
     aborted_result,
     execute_prepared_tool_call,
+    not_started_outcome,
     timed_out_result,
 )
 from yiemagent.tools.pool import AbandonedTool
@@ -59,12 +60,16 @@ class Flight:
         entry = _Entry(prepared, thread, deadline, timeout)
         work = execute_prepared_tool_call(self._run, prepared, self._updater(entry), self._logger(entry))
         self._running.append(entry)
-        thread.start(lambda: self._finish(entry, work))
+        try:
+            thread.start(lambda: self._finish(entry, work))
+        except RuntimeError as error:  # The system has no room for another thread.
+            entry.outcome = not_started_outcome(error)
+            self._mail.put(lambda: entry)
 
     def next(self) -> tuple[PreparedToolCall, ExecutedOutcome]:
         """Wait for the next call to be over. Events of running calls are emitted meanwhile."""
         while True:
-            mail = self._mail.take(self._nearest())
+            mail = self._next_mail()
             if mail is not None:
                 entry = mail()
                 if entry is not None:
@@ -85,6 +90,13 @@ class Flight:
                     assert entry.timeout is not None
                     name = entry.prepared.call.name
                     return self._leave(entry, timed_out_result(name, entry.timeout), "tool_timeout")
+
+    def _next_mail(self) -> Callable[[], _Entry | None] | None:
+        try:
+            return self._mail.take(self._nearest())
+        except KeyboardInterrupt as error:
+            self._run.interrupted(error)
+            return None
 
     def close(self) -> None:
         """Nothing is in flight any more."""

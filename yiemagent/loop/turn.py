@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from yiemagent.errors import LlmError
-from yiemagent.events import TurnEnd, TurnStart
 from yiemagent.loop.assistant import Answer, stream_assistant_response
 from yiemagent.loop.config import NextTurn, PrepareNextTurnContext
 from yiemagent.loop.run_state import LoopRun, Outcome, call_hook
@@ -16,7 +15,7 @@ from yiemagent.loop.tool_calls import aborted_result, truncated_result
 from yiemagent.messages import AssistantMessage, Message, TextContent, ToolResultMessage
 from yiemagent.tools.result import error_result
 
-__all__ = ["refresh_tools", "run_turns"]
+__all__ = ["refresh_tools", "run_turns", "stop_aborted"]
 
 MAX_TRUNCATED_TURNS = 3  # In a row; then the run ends with an error (decision 15).
 
@@ -48,19 +47,17 @@ def run_turns(run: LoopRun) -> Outcome:
     One rule for aborts: the signal is looked at before each new piece of work.
     """
     pending = _poll_steering(run)
-    first = True
     run.budget.begin_answer()
     while True:
-        if not first:
-            run.emit(TurnStart())
-        first = False
+        if not run.in_turn:
+            run.start_turn()
         for message in pending:
             run.deliver(message)
         turn = _take_turn(run)
         if turn.outcome is not None:
             return turn.outcome
         if run.signal.aborted:
-            return run.aborted_outcome()
+            return stop_aborted(run)
         if _should_stop(run, turn):
             return Outcome("completed")
         limit = run.budget.reached() if turn.again else None
@@ -69,12 +66,13 @@ def run_turns(run: LoopRun) -> Outcome:
         pending = _poll_steering(run)
         if not turn.again and not pending:
             pending = _poll_at_stop(run)
-            if not pending:
-                return run.aborted_outcome() if run.signal.aborted else Outcome("completed")
-        if run.signal.aborted:
+            if not pending and not run.signal.aborted:
+                return Outcome("completed")
+        if not run.stopped():  # Only now: an answer that came just in time is an answer.
+            pending = _prepare_next(run, turn, pending)
+        if run.stopped():
             _give_back(run, pending)
-            return run.aborted_outcome()
-        pending = _prepare_next(run, turn, pending)
+            return stop_aborted(run)
 
 
 def _take_turn(run: LoopRun) -> _Turn:
@@ -83,21 +81,21 @@ def _take_turn(run: LoopRun) -> _Turn:
         stopped = _stop_at_limit(run, limit)
         message = run.new_messages[-1]
         assert isinstance(message, AssistantMessage)
-        run.emit(TurnEnd(message))
+        run.end_turn(message)
         return _Turn(message, outcome=stopped)
     answer = stream_assistant_response(run)
     message = answer.message
     if message.stop_reason == "redirected":
-        run.emit(TurnEnd(message))
+        run.end_turn(message)
         return _Turn(message, again=True)
     if message.stop_reason in ("error", "aborted"):
         return _end_badly(run, answer)
-    calls = message.tool_calls
-    if not calls:
-        run.emit(TurnEnd(message))
+    if not message.tool_calls:
+        run.truncated_turns = 0
+        run.end_turn(message)
         return _Turn(message)
     batch, outcome = _handle_calls(run, message)
-    run.emit(TurnEnd(message, batch.messages))
+    run.end_turn(message, batch.messages)
     run.budget.charge_tool_turn()
     if outcome is not None and outcome.limit is not None:
         outcome = _stop_at_limit(run, outcome.limit)
@@ -137,13 +135,16 @@ def _end_badly(run: LoopRun, answer: Answer) -> _Turn:
     message = answer.message
     calls = message.tool_calls
     results = fail_tool_calls(run, calls, [aborted_result() for _ in calls]).messages if calls else ()
-    run.emit(TurnEnd(message, results))
+    run.end_turn(message, results)
     if message.stop_reason == "aborted":
-        outcome = run.aborted_outcome()
-        if outcome.limit is not None:
-            outcome = _stop_at_limit(run, outcome.limit)
-        return _Turn(message, results, outcome=outcome)
+        return _Turn(message, results, outcome=stop_aborted(run))
     return _Turn(message, results, outcome=Outcome("error", answer.error))
+
+
+def stop_aborted(run: LoopRun) -> Outcome:
+    """The run is aborted; by its own time limit it ends like at any other limit, readably."""
+    outcome = run.aborted_outcome()
+    return outcome if outcome.limit is None else _stop_at_limit(run, outcome.limit)
 
 
 def _stop_at_limit(run: LoopRun, limit: str) -> Outcome:
@@ -174,7 +175,7 @@ def _prepare_next(run: LoopRun, turn: _Turn, pending: Sequence[Message]) -> Sequ
         refresh_tools(run)
         if hook is None:
             return pending
-        _apply(run, call_hook("prepare_next_turn", hook, _turn_context(run, turn)))
+        _apply(run, call_hook("prepare_next_turn", _checked_next_turn, hook, _turn_context(run, turn)))
     except BaseException:
         _give_back(run, pending)
         raise
@@ -191,6 +192,13 @@ def refresh_tools(run: LoopRun) -> None:
         run.context = replace(run.context, tools=tools)
 
 
+def _checked_next_turn(hook: Callable[..., Any], ctx: PrepareNextTurnContext) -> NextTurn | None:
+    update = hook(ctx)
+    if update is not None and not isinstance(update, NextTurn):
+        raise TypeError(f"it must return a NextTurn or None, got {type(update).__name__}")
+    return update
+
+
 def _apply(run: LoopRun, update: NextTurn | None) -> None:
     if update is None:
         return
@@ -198,6 +206,7 @@ def _apply(run: LoopRun, update: NextTurn | None) -> None:
         run.context = update.context
         run.messages = list(update.context.messages)
         run.validated = 0
+        run.shortened = None
     if update.model is not None:
         run.config = replace(run.config, model=update.model)
         run.stream_fn = update.model.stream

@@ -1,5 +1,7 @@
 """The threads that tools run on: one kept for calls in turn, a pool for calls side by side.
 
+Models that do not end their stream on abort run on threads of the pool too.
+
 They are daemon threads of our own and not those of ``concurrent.futures``, which are joined
 when the interpreter exits: one hung tool would keep the process alive (decision 20, case D-17).
 """
@@ -47,11 +49,14 @@ class ToolThreads:
         return self._sequential
 
     def take(self) -> KeptThread:
-        """A thread for one call side by side with others."""
+        """A thread for one call side by side with others, or for a model that has to be left on abort."""
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return KeptThread("tool-pool", idle=_IDLE_SECONDS)
+            idle = self._idle or []
+            for index in range(len(idle) - 1, -1, -1):
+                # One that was given back may still clean up behind its last answer.
+                if not idle[index].busy:
+                    return idle.pop(index)
+        return KeptThread("pool", idle=_IDLE_SECONDS)
 
     def give_back(self, thread: KeptThread) -> None:
         """The call on *thread* is over: it may take another. The sequential one needs no giving back."""
