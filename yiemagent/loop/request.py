@@ -1,0 +1,131 @@
+"""From the history to one request: the hooks of the configuration in their order.
+
+Order (research facts 12, ST-2): prepare_context, transform_context, validation,
+convert_to_llm, get_api_key. What fails here is the answer's error; the model is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from yiemagent.abort import AbortSignal
+from yiemagent.context.transcript import repair_transcript, validate_transcript
+from yiemagent.errors import InvalidTranscript
+from yiemagent.loop.config import AgentContext
+from yiemagent.loop.run_state import LoopRun, call_hook
+from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
+from yiemagent.model import LlmContext, StreamOptions
+
+__all__ = ["build_request", "without_failed_answers"]
+
+_NOT_SENT = ("error", "aborted", "redirected")
+
+
+def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, StreamOptions]:
+    """The request of the next model call.
+
+    Raises:
+        YiemAgentError: ``HookFailed``, ``InvalidTranscript``, or what a hook raised of ours.
+    """
+    config = run.config
+    context, messages = _prepared(run)
+    if config.transform_context is not None:
+        # A list of its own: the hook may change it in place (case C-37).
+        messages = _messages_of("transform_context", config.transform_context, list(messages), call_signal)
+    messages = _valid(run, messages)
+    converted = _messages_of("convert_to_llm", config.convert_to_llm, messages)
+    api_key = config.api_key
+    if config.get_api_key is not None:
+        api_key = call_hook("get_api_key", config.get_api_key, config.model.info.provider) or api_key
+    run.offered = context.tools
+    wanted = config.want_deltas
+    options = StreamOptions(
+        signal=call_signal,
+        deadline=run.budget.deadline,
+        want_deltas=wanted() if callable(wanted) else wanted,
+        api_key=api_key or None,
+        reasoning=None if config.reasoning == "off" else config.reasoning,
+        thinking_budgets=config.thinking_budgets,
+        session_id=config.session_id,
+        transport=config.transport,
+        max_retry_delay=config.max_retry_delay,
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        tool_choice=config.tool_choice,
+        extra_body=config.extra_body,
+        on_payload=config.on_payload,
+        on_response=config.on_response,
+        event_sink=run.event_sink,
+    )
+    return LlmContext(context.system_prompt, without_failed_answers(converted), context.tools.specs), options
+
+
+def without_failed_answers(messages: Sequence[Any]) -> Sequence[Any]:
+    """Leave out answers that failed, were aborted or redirected, with the results of their calls.
+
+    They are part of the history, but no model is to read half an answer (decision 24, case C-50).
+    """
+    if not any(
+        type(message) is AssistantMessage and message.stop_reason in _NOT_SENT for message in messages
+    ):
+        return messages
+    kept: list[Any] = []
+    left_out: set[str] = set()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            failed = message.stop_reason in _NOT_SENT
+            left_out = {call.id for call in message.tool_calls} if failed else set()
+            if failed:
+                continue
+        elif isinstance(message, ToolResultMessage) and message.tool_call_id in left_out:
+            continue
+        kept.append(message)
+    return kept
+
+
+def _prepared(run: LoopRun) -> tuple[AgentContext, Sequence[Message]]:
+    hook = run.config.prepare_context
+    messages = run.request_messages()
+    if hook is None:
+        return run.context, messages
+
+    def checked() -> AgentContext | None:
+        context: Any = hook(run.context.with_messages(tuple(messages)), run.event_sink)
+        if context is not None and not isinstance(context, AgentContext):
+            raise TypeError(f"it must return an AgentContext or None, got {type(context).__name__}")
+        return context
+
+    context: AgentContext | None = call_hook("prepare_context", checked)
+    return (run.context, messages) if context is None else (context, context.messages)
+
+
+def _messages_of(name: str, hook: Callable[..., Any], *args: Any) -> Sequence[Any]:
+    def checked() -> Sequence[Any]:
+        messages: Any = hook(*args)
+        if isinstance(messages, (list, tuple)):
+            return messages
+        if not isinstance(messages, Iterable):
+            raise TypeError(f"it must return the messages, got {type(messages).__name__}")
+        return list(messages)
+
+    made: Sequence[Any] = call_hook(name, checked)
+    return made
+
+
+def _valid(run: LoopRun, messages: Sequence[Message]) -> Sequence[Message]:
+    own = messages is run.messages
+    violations = validate_transcript(messages, run.validated if own else 0)
+    if violations and run.config.invalid_transcript == "repair":
+        messages, done = repair_transcript(messages)
+        run.diagnose("transcript_repaired", violations=len(violations), repairs=len(done))
+        return messages
+    if violations:
+        kinds = ", ".join(sorted({str(violation["type"]) for violation in violations}))
+        raise InvalidTranscript(
+            f"the transcript cannot be sent: {kinds}; repair_transcript() mends it", violations=violations
+        )
+    if own:
+        run.validated = len(messages)
+        return tuple(messages)
+    return messages
