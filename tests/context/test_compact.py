@@ -291,16 +291,45 @@ def test_a_shorter_history_is_another_conversation():
     assert compactor(fresh, None) is fresh
 
 
-def test_what_it_made_itself_is_left_alone():
-    """A transform may be given the recovered messages again."""
-    llm = scripted("s")
+def test_a_run_may_go_on_from_what_was_made():
+    """After an overflow the loop hands in the shorter messages, and what came after them."""
+    llm = scripted("first", "second", "third", "fourth")
     compactor = Compactor(llm)
     history = turns(5)
-    sent = compactor(history, None)
+    sent = list(compactor(history, None))
 
-    assert compactor(sent, None) is sent
-    assert list(compactor(history, None)) == list(sent)
+    assert list(compactor(sent, None)) == sent
+    sent += [message for number in range(5, 9) for message in turn(number)]
+    later = compactor(sent, None)
+
+    assert later[0] is history[0]
+    assert "second" in later[1].text
+    assert list(later[2:]) == sent[-2:]
+    assert "Summary of the conversation" not in llm.requests[1].messages[0].text
+
+
+def test_the_next_run_goes_on_from_the_history():
+    """What was summed up before the overflow is not summed up again."""
+    llm = scripted("first")
+    compactor = Compactor(llm)
+    history = turns(5)
+    sent = list(compactor(history, None))
+    compactor([*sent, *turn(5, 100)], None)
+
+    again = compactor([*history, *turn(5, 100), *turn(6, 100)], None)
+
+    assert list(again[: len(sent)]) == sent
     llm.assert_complete()
+
+
+def test_two_conversations_do_not_mix():
+    """One compactor for each is the rule; a mistake costs time only."""
+    compactor = Compactor(scripted("of one", "of two"))
+    one, two = turns(5), turns(5)
+
+    for _ in range(3):
+        assert "of one" in compactor(one, None)[1].text
+        assert "of two" in compactor(two, None)[1].text
 
 
 def test_reset_forgets_the_summary():

@@ -54,7 +54,7 @@ class CompactionReport:
     error: BaseException | None = None
     """What the model raised."""
     end: int = 0
-    """The summary stands for the messages of the history before this index."""
+    """The summary stands for those of the given messages that lie before this index."""
     kept: tuple[int, ...] = ()
     """Those of them that are sent all the same: the first question, and that of the turn in progress."""
     summary: str | None = None
@@ -138,14 +138,16 @@ class Compactor:
         self._convert = convert_to_llm or _without_own
         self._options = options or StreamOptions()
         self._timeout = timeout
-        self._state = CompactionState()
+        # Most recent first. Two, because after an overflow a run goes on from shorter messages,
+        # and the next one from the history again.
+        self._states: tuple[CompactionState, ...] = ()
         self._last_report: CompactionReport | None = None
         self._last_signal: weakref.ref[AbortSignal] | None = None
 
     @property
     def summary(self) -> str | None:
         """The summary in use, or None."""
-        return self._state.summary or None
+        return self._states[0].summary or None if self._states else None
 
     @property
     def last_report(self) -> CompactionReport | None:
@@ -154,14 +156,12 @@ class Compactor:
 
     def __call__(self, messages: Sequence[Message], signal: AbortSignal | None = None) -> Sequence[Message]:
         """The messages for one request; *messages* itself as long as nothing is replaced."""
-        if self._state.is_own(messages):
-            return messages
         self._last_signal = None if signal is None else weakref.ref(signal)
-        state = self._follow(messages)
+        state, others = self._follow(messages)
         tokens = self._counter.estimate(state.units)
         if tokens >= self._limit and tokens >= state.retry_at:
             state, _ = self._compact(state, self._limit * _KEPT_SHARE, signal)
-        self._state = state
+        self._states = (state, *others)
         return state.sent()
 
     def compact(
@@ -172,8 +172,9 @@ class Compactor:
         Returns:
             The messages for the next request, and what was done.
         """
-        state, report = self._compact(self._follow(messages), self._limit * _KEPT_SHARE, signal)
-        self._state = state
+        state, others = self._follow(messages)
+        state, report = self._compact(state, self._limit * _KEPT_SHARE, signal)
+        self._states = (state, *others)
         return state.sent(), report
 
     def recover_from_overflow(
@@ -193,29 +194,37 @@ class Compactor:
         """
         if signal is None and self._last_signal is not None:
             signal = self._last_signal()
-        state = self._follow(messages)
+        state, others = self._follow(messages)
         self._counter.learn_overflow(state.units, self._window)
         keep = min(self._limit, self._counter.estimate(state.units)) / 4
         shorter = replace(state, max_result_chars=max(1_000, int(keep)))
         shorter = replace(shorter, tail_units=shorter.measured(shorter.seen[shorter.cut :], self._counter))
-        self._state, _ = self._compact(shorter, keep, signal)
-        return self._state.sent() if self._state.units < state.units else None
+        recovered, _ = self._compact(shorter, keep, signal)
+        self._states = (recovered, *others)
+        return recovered.sent() if recovered.units < state.units else None
 
     def reset(self) -> None:
         """Forget the conversation and its summary; what was learned of token sizes is kept."""
-        self._state = CompactionState()
+        self._states = ()
 
-    def _follow(self, messages: Sequence[Message]) -> CompactionState:
-        """The state with everything counted that was added since the last request."""
-        state = self._state
-        if not state.follows(messages):
-            state = CompactionState()
+    def _follow(self, messages: Sequence[Message]) -> tuple[CompactionState, tuple[CompactionState, ...]]:
+        """The state with everything counted that was added since the last request; and the other one."""
+        for index, state in enumerate(self._states):
+            others = self._states[:index] + self._states[index + 1 :]
+            if state.follows(messages):
+                self._learn(state, messages)
+                return state.grown(messages, self._counter), others
+            rebased = state.rebased(messages)
+            if rebased is not None:
+                return rebased.grown(messages, self._counter), (state,)
+        return CompactionState().grown(messages, self._counter), self._states[:1]
+
+    def _learn(self, state: CompactionState, messages: Sequence[Message]) -> None:
+        """Right behind what was sent is the answer to it, with the provider's own count."""
         if 0 < state.known < len(messages):
-            # Right behind what was sent is the answer to it, with the provider's own count.
             answer = messages[state.known]
             if isinstance(answer, AssistantMessage):
                 self._counter.learn(state.units, answer.usage)
-        return state.grown(messages, self._counter)
 
     # -- compacting ------------------------------------------------------------------------
 
@@ -226,7 +235,7 @@ class Compactor:
         keep_units = keep_tokens * self._counter.units_per_token
         cut = choose_cut(state, self._counter, keep_units, self._keep_turns)
         replaced = state.seen[state.cut : cut]
-        first, pinned = find_questions(state.seen, cut)
+        first, pinned = find_questions(state, cut)
         try:
             if all(index == first for index in range(state.cut, cut)):
                 raise SummaryFailed("nothing_to_replace")
@@ -296,6 +305,7 @@ class Compactor:
         return replace(
             state,
             head=head,
+            stand_in=stand_in,
             cut=cut,
             head_units=sum(map(self._counter.measure, head)),
             tail_units=state.measured(messages[cut:], self._counter),

@@ -30,6 +30,8 @@ class CompactionState:
     """The last of those: shows that the list of last time was emptied and filled again."""
     head: tuple[Message, ...] = ()
     """Sent before the rest: first question, summary, question of the turn in progress."""
+    stand_in: Message | None = None
+    """The one of these that holds the summary."""
     cut: int = 0
     """Index of the first message that is sent as it is."""
     head_units: int = 0
@@ -58,22 +60,25 @@ class CompactionState:
         """The message as it is sent."""
         return message if self.max_result_chars is None else shorten_result(message, self.max_result_chars)
 
-    def is_own(self, messages: Sequence[Message]) -> bool:
-        """Whether *messages* were made by ``sent`` already."""
-        head = self.head
-        return bool(head) and len(messages) >= len(head) and all(map(operator.is_, head, messages))
-
     def follows(self, messages: Sequence[Message]) -> bool:
         """Whether *messages* is the same conversation, perhaps with more behind it.
 
-        Free for the list of last time; another one is compared once, so that no message that
-        was taken out of a history comes back in a summary.
+        Compared by identity, so that no message that was taken out of a history comes back in
+        a summary; free for the very list of last time.
         """
-        if len(messages) < self.known:
-            return False
-        if messages is self.seen:
+        if messages is self.seen and len(messages) >= self.known:
             return not self.known or messages[self.known - 1] is self.last
-        return continues(list(messages), list(self.seen[: self.known]))
+        return continues(messages, self.seen, self.known)
+
+    def rebased(self, messages: Sequence[Message]) -> CompactionState | None:
+        """The state for a conversation that begins with what ``sent`` made; None if it does not.
+
+        After an overflow a run goes on from the shorter messages instead of from its history.
+        """
+        head = self.head
+        if not head or len(messages) < len(head) or not all(map(operator.is_, head, messages)):
+            return None
+        return replace(self, seen=messages, known=len(head), last=head[-1], cut=len(head), tail_units=0)
 
     def measured(self, messages: Sequence[Message], counter: TokenCounter) -> int:
         """Units of *messages* as they are sent."""
@@ -112,10 +117,15 @@ def choose_cut(state: CompactionState, counter: TokenCounter, keep_units: float,
     return at_turn if turns else cut
 
 
-def find_questions(messages: Sequence[Message], cut: int) -> tuple[int | None, int | None]:
+def find_questions(state: CompactionState, cut: int) -> tuple[int | None, int | None]:
     """The user messages before *cut* that stay: the first, and the one that the rest answers."""
-    first = next((i for i in range(cut) if isinstance(messages[i], UserMessage)), None)
-    if any(isinstance(message, UserMessage) for message in messages[cut:]):
+    messages = state.seen
+
+    def is_question(index: int) -> bool:
+        return isinstance(messages[index], UserMessage) and messages[index] is not state.stand_in
+
+    first = next(filter(is_question, range(cut)), None)
+    if any(map(is_question, range(cut, len(messages)))):
         return first, None
-    pinned = next((i for i in range(cut - 1, -1, -1) if isinstance(messages[i], UserMessage)), None)
+    pinned = next(filter(is_question, range(cut - 1, -1, -1)), None)
     return first, None if pinned == first else pinned

@@ -45,11 +45,24 @@ class MessageMap:
         return made.copy() if differ else messages
 
 
-def continues(messages: list[Message], seen: list[Message]) -> bool:
-    """Whether *messages* is *seen* and perhaps more; a few nanoseconds for each message."""
+def continues(messages: Sequence[Message], seen: Sequence[Message], known: int | None = None) -> bool:
+    """Whether *messages* is *seen* and perhaps more; a few nanoseconds for each message.
+
+    Args:
+        messages: The conversation now.
+        seen: The conversation as it was.
+        known: How many of *seen* count; None: all of them.
+    """
+    count = len(seen) if known is None else known
+    if len(messages) < count:
+        return False
+    before = seen if len(seen) == count else seen[:count]
+    now = messages if len(messages) == count else messages[:count]
+    if type(before) is not type(now):
+        before, now = list(before), list(now)
     try:
-        # Lists compare by identity first. Only messages that were replaced are really compared,
-        # and what an application keeps in `details` may refuse that.
-        return messages[: len(seen)] == seen
+        # Sequences compare by identity first. Only messages that were replaced are really
+        # compared, and what an application keeps in `details` may refuse that.
+        return bool(now == before)
     except Exception:
         return False
