@@ -46,7 +46,7 @@ class Deadline:
         clock: For tests; ``time.monotonic`` by default.
     """
 
-    __slots__ = ("_clock", "_held", "_left", "_limit_at", "_lock", "at", "timeout")
+    __slots__ = ("_clock", "_held", "_left", "_limit_at", "_lock", "_outer", "at", "timeout")
 
     at: float | None
     """The moment by the clock, or None when the call may take for ever."""
@@ -65,6 +65,7 @@ class Deadline:
         self._lock = threading.Lock()
         self._held = 0
         self._left: float | None = None
+        self._outer: Deadline | None = None
         self.timeout = timeout
         if timeout is None and limit is None:
             self.at = self._limit_at = None
@@ -102,7 +103,12 @@ class Deadline:
                 self.at = at
 
     def hold(self, seconds: float | None = None) -> None:
-        """Stop the clock, for *seconds* at most; each ``hold`` needs its ``release``."""
+        """Stop the clock, for *seconds* at most; each ``hold`` needs its ``release``.
+
+        The deadlines that this one was made of by ``within`` stand still with it.
+        """
+        if self._outer is not None:
+            self._outer.hold(seconds)
         with self._lock:
             self._held += 1
             if self._held == 1 and self.at is not None:
@@ -111,6 +117,8 @@ class Deadline:
 
     def release(self) -> None:
         """Let the clock run again, with the seconds that were left."""
+        if self._outer is not None:
+            self._outer.release()
         with self._lock:
             self._held -= 1
             if self._held == 0 and self._left is not None:
@@ -121,9 +129,10 @@ class Deadline:
         """A new deadline *seconds* from now, or at this one's moment where that is earlier."""
         at = self.at
         left = None if at is None else max(0.0, at - self._clock())
-        if seconds is None or (left is not None and left < seconds):
-            return Deadline(left, clock=self._clock)
-        return Deadline(seconds, clock=self._clock)
+        sooner = seconds is None or (left is not None and left < seconds)
+        inner = Deadline(left if sooner else seconds, clock=self._clock)
+        inner._outer = self
+        return inner
 
     def __repr__(self) -> str:
         at = self.at

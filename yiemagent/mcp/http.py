@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Unpack, get_args
 from urllib.parse import urlsplit
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
+from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.http_auth import HttpAuth, make_auth
 from yiemagent.mcp.http_link import HttpLink, HttpOptions
 from yiemagent.mcp.http_wire import HttpWire, WireConnection
 from yiemagent.mcp.oauth.metadata import origin_of
+from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import Connection, FallbackEra, Receiver
 from yiemagent.net.http import checked_headers
 from yiemagent.net.public_url import public_url
 
-__all__ = ["HttpTransport", "HttpWire"]
+__all__ = ["HttpTransport", "HttpWire", "McpHttp"]
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,45 @@ class HttpTransport:
         """Nothing is sent yet; see ``Transport.connect``."""
         options = HttpOptions(headers=self.headers, verify=self.verify, cert=self.cert, proxies=self.proxies)
         return WireConnection(HttpLink(self.url, options, make_auth(self.auth)), receiver, self.wire)
+
+
+class McpHttp(McpClient):
+    """An MCP server at a URL: ``McpHttp("https://host/mcp", auth="a token")``.
+
+    Speaks Streamable HTTP in both eras, and HTTP+SSE of 2024-11-05 where a server knows nothing
+    else. A session that the server has forgotten is made again once, and the call repeated.
+
+    Args:
+        url: Of the MCP endpoint.
+        headers: Sent with every request to the server, but not to its authorization server.
+        auth: A bearer token, a function that gives the one to use now, or ``OAuth(...)``.
+        wire: ``"auto"`` tries Streamable HTTP and then HTTP+SSE; ``"streamable"`` and ``"sse"``
+            only the one.
+        verify: True or None checks TLS with the environment's CA bundle; a path names another
+            bundle, False checks nothing.
+        cert: Client certificate: a path, or the paths of certificate and key.
+        proxies: As requests takes them; None for the environment's.
+        **options: The fields of ``ClientOptions``.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+
+    Source: issue 5 parts 1 to 3.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: HttpAuth | str | Callable[[], str] | None = None,
+        wire: HttpWire = "auto",
+        verify: bool | str | None = None,
+        cert: str | tuple[str, str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+        **options: Unpack[ClientKeywords],
+    ) -> None:
+        transport = HttpTransport(
+            url, headers=headers, auth=auth, wire=wire, verify=verify, cert=cert, proxies=proxies
+        )
+        super().__init__(transport, **options)

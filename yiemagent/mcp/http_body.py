@@ -1,15 +1,10 @@
-"""Reading whole bodies under a deadline.
-
-The deadline of an exchange may move while its stream is read, so it is not the HTTP client's:
-each read is told anew how long it may take.
-"""
+"""Reading whole bodies under a deadline that the HTTP client does not know."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from yiemagent.mcp.deadline import Deadline
 from yiemagent.net.errors import HttpBodyTooLarge, HttpError
 
 if TYPE_CHECKING:
@@ -24,8 +19,13 @@ MAX_MESSAGE_BYTES = 256 << 20
 _REFUSAL_BYTES = 1 << 20
 
 
-def read_body(response: HttpResponse, deadline: Deadline, limit: int = MAX_MESSAGE_BYTES) -> bytes:
+def read_body(response: HttpResponse, until: float | None, limit: int = MAX_MESSAGE_BYTES) -> bytes:
     """The whole body.
+
+    Args:
+        response: Read to its end.
+        until: ``time.monotonic()`` value by which that must be done; None: no limit.
+        limit: Bytes that are accepted at most.
 
     Raises:
         HttpBodyTooLarge: It is longer than *limit* bytes.
@@ -33,7 +33,7 @@ def read_body(response: HttpResponse, deadline: Deadline, limit: int = MAX_MESSA
     """
     pieces = []
     size = 0
-    while data := response.read_some(deadline.at):
+    while data := response.read_some(until):
         pieces.append(data)
         size += len(data)
         if size > limit:
@@ -42,10 +42,10 @@ def read_body(response: HttpResponse, deadline: Deadline, limit: int = MAX_MESSA
     return b"".join(pieces)
 
 
-def body_text(response: HttpResponse, deadline: Deadline) -> str:
+def body_text(response: HttpResponse, until: float | None) -> str:
     """The body of a refusal, as much of it as can be had; the response is closed."""
     try:
-        data = read_body(response, deadline, _REFUSAL_BYTES)
+        data = read_body(response, until, _REFUSAL_BYTES)
     except HttpError as exc:
         logger.debug("status=%d error=%s | the body of a refusal cannot be read", response.status, exc)
         data = b""

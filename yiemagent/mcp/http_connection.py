@@ -19,6 +19,7 @@ from yiemagent.errors import McpConnectionError, McpError, McpProtocolError, Mcp
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.eras import era_of, is_modern
 from yiemagent.mcp.http_body import body_text, read_body
+from yiemagent.mcp.http_keeper import DeadlineKeeper
 from yiemagent.mcp.http_link import HttpLink
 from yiemagent.mcp.http_listener import Listener
 from yiemagent.mcp.http_refusal import error_response, refused, says_session_lost
@@ -67,6 +68,7 @@ class HttpConnection:
         self._keeps_session = False
         """Whether a version of the session protocol is spoken."""
         self._listener: Listener | None = None
+        self._keeper = DeadlineKeeper()
 
     @property
     def alive(self) -> bool:
@@ -95,17 +97,20 @@ class HttpConnection:
                 return run.early
             if self._closed:
                 raise McpConnectionError(f"the connection to {self._label} was closed") from None
+            if run.late:
+                raise self._too_late(run) from None
             self._cancel(run, run.signal.reason or "aborted")
             raise
         except McpTimeout:
-            self._cancel(run, "the client's timeout passed")
-            raise run.timeout() from None
+            raise self._too_late(run) from None
         except McpError:
             raise
         except BaseException as exc:
             self._cancel(run, type(exc).__name__)
             raise
         finally:
+            if run.watched:
+                self._keeper.forget(run)
             with self._lock:
                 if self._runs.get(run.key) is run:
                     del self._runs[run.key]
@@ -146,6 +151,7 @@ class HttpConnection:
             listener.stop()
         for run in runs:
             run.signal.abort("closed")
+        self._keeper.close()
         for thread in cancelling:
             if thread is not threading.current_thread():
                 thread.join(deadline.remaining())
@@ -161,11 +167,14 @@ class HttpConnection:
             f"the connection to {self._label} belongs to the process before the fork"
         )
         self._runs, self._cancelling, self._listener = {}, set(), None
+        self._keeper = DeadlineKeeper()
 
     # --- one exchange
 
     def _ask(self, run: HttpRun, headers: Mapping[str, str]) -> Message:
-        if run.method in _ASKS_BACK:
+        if self._keeps_session and run.method in _ASKS_BACK:
+            run.watched = True
+            self._keeper.watch(run)
             self._await_listener(run)
         response = self._link.open(
             "POST",
@@ -174,10 +183,11 @@ class HttpConnection:
             deadline=run.deadline,
             signal=run.signal,
             operation=run.operation,
+            watched=run.watched,
         )
         try:
             if response.status >= 300:
-                return self._refusal(response, run.deadline, may_be_error=True)
+                return self._refusal(response, run.until, may_be_error=True)
             if run.method == "initialize":
                 self._session_id = response.headers.get(_SESSION_HEADER)
             if response.content_type == "text/event-stream":
@@ -205,12 +215,14 @@ class HttpConnection:
 
         def resume(last_event_id: str) -> HttpResponse:
             headers = self.stream_headers(last_event_id)
-            return self._link.open("GET", headers=headers, deadline=run.deadline, signal=run.signal)
+            return self._link.open(
+                "GET", headers=headers, deadline=run.deadline, signal=run.signal, watched=run.watched
+            )
 
         return resume
 
     def _read_json(self, response: HttpResponse, run: HttpRun) -> Message:
-        body = read_body(response, run.deadline)
+        body = read_body(response, run.until)
         if response.content_type not in ("application/json", "") or not body:
             label = f"{self._label} ({response.content_type or 'no content type'})"
             raise refused(label, response.status, body.decode("utf-8", "replace"))
@@ -247,12 +259,12 @@ class HttpConnection:
             operation=str(message.get("method", "response")),
         ) as response:
             if response.status >= 300:
-                self._refusal(response, deadline, may_be_error=False)
+                self._refusal(response, deadline.at, may_be_error=False)
             response.finish()
 
-    def _refusal(self, response: HttpResponse, deadline: Deadline, *, may_be_error: bool) -> Message:
+    def _refusal(self, response: HttpResponse, until: float | None, *, may_be_error: bool) -> Message:
         """The JSON-RPC error that came as a 4xx or 5xx; all else is raised."""
-        status, text = response.status, body_text(response, deadline)
+        status, text = response.status, body_text(response, until)
         if self._session_id is not None and says_session_lost(status, text):
             raise self._lose_session(status, text)
         error = error_response(text) if may_be_error else None
@@ -278,6 +290,10 @@ class HttpConnection:
             raise McpConnectionError(str(gone))
 
     # --- cancelling and ending
+
+    def _too_late(self, run: HttpRun) -> McpTimeout:
+        self._cancel(run, "the client's timeout passed")
+        return run.timeout()
 
     def _cancel(self, run: HttpRun, reason: str) -> None:
         """Tell a session that the answer is no longer wanted; without one, the closed stream says it."""

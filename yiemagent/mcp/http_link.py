@@ -9,6 +9,7 @@ Source: issue 5 parts 3 and 6; field problems 19, 20, 25, 28.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
@@ -95,6 +96,7 @@ class HttpLink:
         operation: str = "",
         url: str | None = None,
         may_ask: bool = True,
+        watched: bool = False,
     ) -> HttpResponse:
         """Send one request, again only when the server refused it for its authorization.
 
@@ -107,6 +109,8 @@ class HttpLink:
             operation: What is asked for, for the limit of step-ups.
             url: Another URL of the server than its first.
             may_ask: Whether a refusal may lead to a login; without it, the refusal is returned.
+            watched: Whether somebody aborts *signal* at the deadline, so that waiting for the
+                answer has no limit of its own.
 
         Returns:
             The answer, whatever its status, its body unread; a 401 never.
@@ -122,7 +126,7 @@ class HttpLink:
             given: Mapping[str, str] = {}
             if self._auth is not None:
                 given = self._auth.headers(method, self.url, call)
-            response = self._send(method, url, {**headers, **given}, body, deadline, signal)
+            response = self._send(method, url, {**headers, **given}, body, deadline, signal, watched)
             if response.status not in (401, 403) or not may_ask:
                 return response
             if response.status == 403 and (self._auth is None or "www-authenticate" not in response.headers):
@@ -138,7 +142,7 @@ class HttpLink:
         operation: str,
         call: AuthCall,
     ) -> None:
-        text = body_text(response, call.deadline)
+        text = body_text(response, call.deadline.at)
         answer = HttpAnswer(response.status, text.encode(), _lower(response.headers))
         challenge = Challenge.of(answer, url=self.url, sent=given, attempt=attempt, operation=operation)
         if self._auth is not None and self._auth.challenged(challenge, call):
@@ -159,9 +163,13 @@ class HttpLink:
         body: bytes | None,
         deadline: Deadline,
         signal: AbortSignal,
+        watched: bool,
     ) -> HttpResponse:
-        left = deadline.remaining()
-        limits = Timeouts(connect=_least(_CONNECT_SECONDS, left), first_byte=left, idle=None)
+        left = None if deadline.at is None else deadline.at - time.monotonic()
+        if left is not None and left <= 0:
+            raise McpTimeout(f"{self.label} was not asked in time")
+        connect = _CONNECT_SECONDS if left is None else min(left, _CONNECT_SECONDS)
+        limits = Timeouts(connect=connect, first_byte=None if watched else left, idle=None)
         for _ in range(_MOST_REDIRECTS):
             target = url or self._endpoint
             try:
@@ -220,10 +228,6 @@ class HttpLink:
         """Close idle connections, and those in use once they are done."""
         self._client.close()
         self._foreign.close()
-
-
-def _least(one: float, other: float | None) -> float:
-    return one if other is None else min(one, other)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpTimeout
 from yiemagent.mcp.deadline import Deadline
@@ -25,9 +27,11 @@ class HttpRun:
         key: The request's id, as ``id_key`` makes it.
         signal: Aborted with the caller's, and by whoever ends the connection.
         early: The response, when it came on another stream than this request's.
+        late: Whether the exchange was cut off because its time was up.
+        watched: Whether a keeper sees to the deadline, so that reads have no limit of their own.
     """
 
-    __slots__ = ("deadline", "early", "key", "label", "on_message", "request", "signal")
+    __slots__ = ("deadline", "early", "key", "label", "late", "on_message", "request", "signal", "watched")
 
     def __init__(
         self,
@@ -44,6 +48,8 @@ class HttpRun:
         self.on_message = on_message
         self.label = label
         self.early: Message | None = None
+        self.late = False
+        self.watched = False
 
     @property
     def method(self) -> str:
@@ -63,6 +69,16 @@ class HttpRun:
         if self.deadline.expired:
             raise self.timeout()
 
+    @property
+    def until(self) -> float | None:
+        """When a read that begins now must end (``time.monotonic()``), or None."""
+        return None if self.watched else self.deadline.at
+
+    def cut_off(self) -> None:
+        """End the exchange because its time is up. Any thread."""
+        self.late = True
+        self.signal.abort("the deadline passed")
+
     def timeout(self) -> McpTimeout:
         """The error for a deadline that passed."""
         waited = "in time" if self.deadline.timeout is None else f"within {self.deadline.timeout:g} s"
@@ -70,6 +86,8 @@ class HttpRun:
 
     def sleep(self, seconds: float) -> None:
         """Wait, at most until the deadline; raises as ``check`` does."""
-        left = self.deadline.remaining()
-        self.signal.wait(seconds if left is None else min(seconds, left))
-        self.check()
+        end = time.monotonic() + seconds
+        while (wait := end - time.monotonic()) > 0:
+            left = self.deadline.remaining()
+            self.signal.wait(wait if left is None else min(wait, left))
+            self.check()

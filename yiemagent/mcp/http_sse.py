@@ -113,7 +113,7 @@ class SseConnection(DuplexConnection):
             "POST", headers=headers, body=body, deadline=deadline, signal=signal, url=self._endpoint
         ) as response:
             if response.status >= 300:
-                raise refused(self._label, response.status, body_text(response, deadline))
+                raise refused(self._label, response.status, body_text(response, deadline.at))
             response.finish()
 
     def _shut(self, timeout: float) -> None:
@@ -135,7 +135,7 @@ def _read(
         response = link.open("GET", headers={"Accept": "text/event-stream"}, deadline=deadline, signal=stop)
         with response:
             if response.status != 200 or response.content_type != "text/event-stream":
-                raise refused(link.label, response.status, body_text(response, deadline))
+                raise refused(link.label, response.status, body_text(response, deadline.at))
             _follow(response, connection, endpoint)
     except (McpError, RunAborted) as exc:
         text = str(exc)

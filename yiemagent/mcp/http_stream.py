@@ -97,7 +97,7 @@ class AnswerStream:
         """Read one stream; its response, or None when it ended without."""
         run, parser = self._run, self._parser
         try:
-            while data := response.read_some(run.deadline.at):
+            while data := response.read_some(run.until):
                 if (answer := self._first(parser.feed(data))) is not None:
                     response.finish()
                     return answer

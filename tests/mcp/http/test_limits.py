@@ -209,3 +209,39 @@ def test_many_calls_share_a_connection_object(wire: Any) -> None:
     calls = [run_in_thread(client.ask, "tools/call", {"name": str(number)}) for number in range(4)]
 
     assert [call.get()["result"]["you"] for call in calls] == ["0", "1", "2", "3"]
+
+
+def test_the_clock_stands_still_while_the_user_is_asked(wire: Any) -> None:
+    """E-11, quirk 8: an elicitation on another stream holds the clock of the call that waits."""
+    server = SessionServer()
+    deadline = Deadline(0.2)
+    asked = threading.Event()
+
+    def on_call(request: ServedRequest) -> None:
+        deadline.hold(WAIT)
+        asked.set()
+        request.closing.wait(0.3)  # past the moment as it was
+        request.reply(result_for(request, {"answer": 42}))
+
+    server.on_call = on_call
+    client = wire(server)
+    client.initialize()
+
+    assert client.ask("tools/call", deadline=deadline)["result"] == {"answer": 42}
+
+
+def test_the_clock_goes_on_when_the_user_has_answered(wire: Any) -> None:
+    """A server that is silent after the answer does not hold the call for ever."""
+    server = SessionServer()
+    server.on_call = silent
+    client = wire(server)
+    client.initialize()
+    deadline = Deadline(0.2)
+    deadline.hold(WAIT)
+    call = run_in_thread(client.ask, "tools/call", deadline=deadline)
+    client.server.wait_for_requests(3)
+
+    deadline.release()
+
+    with pytest.raises(McpTimeout):
+        call.get()
