@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import enum
 import json
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,6 +25,14 @@ TEXT, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer
 OBJECT, LIST = {"type": "object"}, {"type": "array"}
 TEXTS = {"type": "array", "items": TEXT}
 WRONG = object()
+
+
+class Shade(enum.StrEnum):
+    DARK = "dark"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
 
 
 def make_tool(properties: Mapping[str, Any], required: list[str] | None = None, **options: Any) -> Tool:
@@ -96,6 +106,11 @@ def refusal(tool: Tool, raw: Any) -> str:
         (TEXT, 5, "5"),
         (TEXT, True, "true"),
         (TEXT, 4.5, "4.5"),
+        (TEXT, Shade.DARK, "dark"),
+        (INTEGER, Level.HIGH, 3),
+        (OBJECT, MappingProxyType({"a": 1}), {"a": 1}),
+        (TEXTS, '"\\"a\\""', ['"a"']),
+        (OBJECT, '"5"', WRONG),
         (TEXT, {}, WRONG),
         (TEXT, [], WRONG),
         ({"type": "null"}, "", WRONG),
@@ -366,6 +381,23 @@ def test_recursive_schemas_are_followed() -> None:
         "list": {"n": 1, "next": {"n": 2}},
         "again": {"list": {"n": 3}},
     }
+
+
+def test_references_go_into_lists_and_escaped_names() -> None:
+    """JSON Pointer: an index is a step, ~1 is a slash, and what is no pointer is nowhere."""
+    pair = {"prefixItems": [INTEGER, TEXT]}
+    tool = make_tool(
+        {
+            "first": {"$ref": "#/$defs/a~1b/prefixItems/0"},
+            "gone": {"$ref": "#/$defs/a~1b/prefixItems/7"},
+            "deep": {"$ref": "#/$defs/a~1b/prefixItems/0/type/x"},
+        },
+        root={"$defs": {"a/b": pair}},
+    )
+
+    assert prepare_call_arguments(tool, {"first": "5"}) == {"first": 5}
+    assert "gone: the tool's schema refers to" in refusal(tool, {"gone": 1})
+    assert "deep: the tool's schema refers to" in refusal(tool, {"deep": 1})
 
 
 def test_a_dangling_reference_is_an_error_only_where_it_is_used() -> None:

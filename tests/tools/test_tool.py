@@ -127,6 +127,10 @@ def test_wrong_fields_are_refused_by_name_with_the_way_out(options: dict[str, An
             },
         ),
         (
+            {"$ref": "other.json#/a"},
+            {"$ref": "other.json#/a", "type": "object", "properties": {}},
+        ),
+        (
             {"$ref": "#/$defs/gone"},
             {"$ref": "#/$defs/gone", "type": "object", "properties": {}},
         ),

@@ -210,6 +210,29 @@ def test_a_schema_nested_beyond_the_stack_is_refused() -> None:
         make_tool({"n": deep})
 
 
+def test_a_schema_that_only_jsonschema_cannot_follow_is_refused_too() -> None:
+    """It needs more of the stack than the plan."""
+    deep: Any = {"multipleOf": 2}
+    for _ in range(150):
+        deep = {"type": "array", "items": deep}
+
+    with pytest.raises(ConfigurationError, match="nested too deeply"):
+        make_tool({"n": deep})
+
+
+def test_a_schema_that_no_draft_takes_is_judged_by_the_current_one() -> None:
+    """items may be many things, but no number."""
+    with pytest.raises(ConfigurationError, match=r"properties\.n\.items: 5 is not"):
+        make_tool({"n": {"items": 5}})
+
+
+def test_several_missing_properties_are_listed_one_by_one() -> None:
+    """jsonschema reports each, and names none as data."""
+    tool = make_tool({"n": {"if": {"type": "object"}, "then": {"required": ["a", "b", "c"]}}})
+
+    assert errors(tool, {"n": {"b": 1}}) == ["n.a: missing", "n.c: missing"]
+
+
 def test_jsonschema_is_loaded_only_for_what_needs_it() -> None:
     """Importing it costs as much as importing requests."""
     script = (

@@ -29,7 +29,7 @@ __all__ = ["run_in_process"]
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from yiemagent.tools.child import main; main()"
 )
-_EXIT_SECONDS = 2.0
+_EXIT_SECONDS = 1.0
 """How long a child that has answered may take to end before it is killed."""
 
 
@@ -70,6 +70,9 @@ def run_in_process(
     forget = signal.on_abort(child.kill)
     try:
         answer = child.converse(on_update)
+    except BaseException:
+        child.kill()  # Nobody hears the child out any more.
+        raise
     finally:
         forget()
         exit_code = child.end()

@@ -147,9 +147,12 @@ class FormBuilder:
         if len(options) == 2 and options[1] is ...:
             return self._sequence_form(options[0], tuple)
         forms = [self.form(option) for option in options]
-        schema: dict[str, Any] = {"type": "array", "minItems": len(forms), "maxItems": len(forms)}
-        if forms:
-            schema["prefixItems"] = [dict(form.schema) for form in forms]
+        schema = {
+            "type": "array",
+            "prefixItems": [dict(form.schema) for form in forms],
+            "minItems": len(forms),
+            "maxItems": len(forms),
+        }
         converts = [form.convert or _same for form in forms]
         return Form(
             schema, lambda values: tuple(convert(v) for convert, v in zip(converts, values, strict=True))
