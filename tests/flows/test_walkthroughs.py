@@ -237,6 +237,19 @@ def test_all_pages_of_a_servers_tools_are_discovered() -> None:
     assert [tool.name for tool in llm.requests[0].tools] == ["get_weather", "get_forecast"]
 
 
+def test_the_tools_of_a_server_are_there_in_every_run_and_in_every_clone() -> None:
+    """WT-020: discovered once, offered each time."""
+    server = WeatherServer()
+    llm = ScriptedLlm("one", "two", "three")
+    with Agent(llm, mcp_server=server) as agent, agent.clone() as other:
+        agent.run("hi", timeout=WAIT)
+        agent.run("hi again", timeout=WAIT)
+        other.run("hi from the clone", timeout=WAIT)
+
+    assert [[tool.name for tool in request.tools] for request in llm.requests] == [["get_weather"]] * 3
+    assert [method for method, *_ in server.calls] == ["tools/list"]
+
+
 def test_a_tool_of_a_server_is_called_and_its_text_is_the_result() -> None:
     """WT-021: tools/call with name and arguments; the text content goes to the model."""
     server = WeatherServer()

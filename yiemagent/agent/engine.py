@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -128,11 +129,18 @@ class AgentEngine(AgentSettings):
     def _run_config(self, live: LiveRun) -> AgentLoopConfig:
         channels, active = self._channels, live.active
         skip = active.ticket.skip_first_poll
+        begins = True
 
         def get_steering_messages() -> Sequence[Message]:
             nonlocal skip
             wanted, skip = not skip, False
             return channels.poll_steering(active, wanted)
+
+        def refresh_tools() -> ToolRegistry | None:
+            nonlocal begins
+            tools = self._mcp_tools(live, begins)
+            begins = False
+            return tools
 
         return replace(
             self._config,
@@ -141,14 +149,15 @@ class AgentEngine(AgentSettings):
             try_finish=lambda: channels.try_finish(active),
             put_back=lambda messages: channels.put_back(active, messages),
             redirect=live.redirect,
-            refresh_tools=None if self._mcp is None else lambda: self._mcp_tools(live),
+            refresh_tools=None if self._mcp is None else refresh_tools,
             want_deltas=lambda: live.want_deltas or self._listeners.want_deltas,
             owner=self,
         )
 
-    def _mcp_tools(self, live: LiveRun) -> ToolRegistry | None:
+    def _mcp_tools(self, live: LiveRun, begins: bool) -> ToolRegistry | None:
         assert self._mcp is not None
-        return self._mcp.refresh(self._tools, live.signal, lambda event: self._emit(live, event))
+        emit = functools.partial(self._emit, live)
+        return self._mcp.refresh(self._tools, live.signal, emit, begins=begins)
 
     def _emit(self, live: LiveRun, event: Event) -> None:
         """Reduce first, then tell listeners, then the run's own stream."""

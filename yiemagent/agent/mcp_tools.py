@@ -33,15 +33,19 @@ class McpTools:
         self._sources: list[Any] | None = None
 
     def refresh(
-        self, own: ToolRegistry, signal: AbortSignal, emit: Callable[[Event], object]
+        self, own: ToolRegistry, signal: AbortSignal, emit: Callable[[Event], object], *, begins: bool = False
     ) -> ToolRegistry | None:
-        """The agent's own tools with those of every server; None when nothing changed."""
+        """The agent's own tools with those of every server; None when nothing changed.
+
+        Args:
+            begins: The run has only the agent's own tools yet, so that it needs them in any case.
+        """
         from yiemagent.mcp.bridge import ToolSource
 
         first = self._sources is None
         if self._sources is None:
             self._sources = [ToolSource(server) for server in self._servers]
-        changed = first
+        changed = first or begins
         tools = list(own)
         for source in self._sources:
             try:
