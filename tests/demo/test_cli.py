@@ -41,7 +41,7 @@ def _run(*arguments: str, stdin: str = "", environment: dict[str, str] | None = 
 
 def _chat(agent: Agent, questions: Sequence[str]) -> Ran:
     out, err = io.StringIO(), io.StringIO()
-    went_well = chat(agent, Screen(out, err, {}), io.StringIO("\n".join(questions)))
+    went_well = chat(agent, list, Screen(out, err, {}), io.StringIO("\n".join(questions)))
     return Ran(0 if went_well else 1, out.getvalue(), err.getvalue())
 
 

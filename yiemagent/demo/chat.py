@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from yiemagent.demo.screen import Screen
 from yiemagent.demo.sommelier import ask
@@ -21,10 +22,20 @@ _HELP = """Ask anything about the wine cellar. Ctrl-C stops an answer and keeps 
 /help   this                         /quit   leave (or Ctrl-D)"""
 
 
-def chat(agent: Agent, screen: Screen, source: TextIO) -> bool:
+class ToolLine(Protocol):
+    """What is shown of a tool."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+
+
+def chat(agent: Agent, list_tools: Callable[[], Iterable[ToolLine]], screen: Screen, source: TextIO) -> bool:
     """Talk until the input ends.
 
     Args:
+        list_tools: Asked for ``/tools``.
         source: Where the questions come from, one a line; a terminal gets a prompt.
 
     Returns:
@@ -36,7 +47,7 @@ def chat(agent: Agent, screen: Screen, source: TextIO) -> bool:
         if question.startswith("/"):
             if question == "/quit":
                 break
-            _command(question, agent, screen)
+            _command(question, agent, list_tools, screen)
         elif question:
             went_well = _ask(agent, question, screen)
     return went_well
@@ -51,12 +62,14 @@ def _ask(agent: Agent, question: str, screen: Screen) -> bool:
         return True
 
 
-def _command(command: str, agent: Agent, screen: Screen) -> None:
+def _command(
+    command: str, agent: Agent, list_tools: Callable[[], Iterable[ToolLine]], screen: Screen
+) -> None:
     if command == "/reset":
         agent.reset()
         screen.line("(forgotten)", "dim")
     elif command == "/tools":
-        for tool in agent.tools:
+        for tool in list_tools():
             screen.line(f"  {tool.name}: {tool.description.splitlines()[0]}", "cyan")
     else:
         screen.line(_HELP, "dim")

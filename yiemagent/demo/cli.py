@@ -61,17 +61,20 @@ def main(
 def _run(options: argparse.Namespace, screen: Screen, environment: Mapping[str, str], stdin: TextIO) -> int:
     from yiemagent.demo.chat import chat
     from yiemagent.demo.model_choice import chosen_model
-    from yiemagent.demo.sommelier import ask, sommelier
+    from yiemagent.demo.sommelier import ask, cellar_client, sommelier
 
     pause = _WATCHING_PAUSE if screen.is_terminal else 0.0
-    with chosen_model(environment, model=options.model, base_url=options.base_url, pause=pause) as chosen:
-        with sommelier(chosen.llm, options.system) as agent:
-            screen.line(chosen.introduction, "dim")
-            if options.command == "chat":
-                return 0 if chat(agent, screen, stdin) else 1
-            question = " ".join(options.question) or DEFAULT_QUESTION
-            screen.line(f"\n? {question}\n", "bold")
-            return 0 if ask(agent, question, screen) else 1
+    with (
+        chosen_model(environment, model=options.model, base_url=options.base_url, pause=pause) as chosen,
+        cellar_client() as cellar,
+        sommelier(chosen.llm, cellar, options.system) as agent,
+    ):
+        screen.line(chosen.introduction, "dim")
+        if options.command == "chat":
+            return 0 if chat(agent, cellar.list_tools, screen, stdin) else 1
+        question = " ".join(options.question) or DEFAULT_QUESTION
+        screen.line(f"\n? {question}\n", "bold")
+        return 0 if ask(agent, question, screen) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
