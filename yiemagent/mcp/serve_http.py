@@ -161,7 +161,7 @@ class McpWsgi:
         if not batch and requests and _is_modern(environ, requests[0]):
             return self._post_modern(environ, start_response, requests[0])
         if any(message["method"] == "initialize" for message in requests):
-            session = self._sessions.begin()
+            session = self._sessions.visit()
         else:
             session = self._find_session(environ)
         if batch or not requests:
@@ -182,7 +182,7 @@ class McpWsgi:
         mismatch = header_mismatch(environ, request, self._server)
         if mismatch is not None:
             raise _Answered(400, make_error(request["id"], HEADER_MISMATCH, mismatch))
-        session = ServerSession()
+        session = self._sessions.visit()
         if _streams(environ, request):
             return EventStream(self._server, session, request, self._workers, ends_with_stream=True).start(
                 start_response
@@ -239,13 +239,13 @@ def _read_body(environ: Environ, limit: int) -> bytes:
     declared = environ.get("CONTENT_LENGTH")
     if declared:
         if int(declared) > limit:
-            raise _refused(413, f"the body may have at most {limit:,} bytes", Connection="close")
+            raise _refused(413, f"the body may have at most {limit:,} bytes")
         return bytes(stream.read(int(declared)))
     if not environ.get("wsgi.input_terminated"):
         raise _refused(411, "Content-Length is missing")
     body = bytes(stream.read(limit + 1))
     if len(body) > limit:
-        raise _refused(413, f"the body may have at most {limit:,} bytes", Connection="close")
+        raise _refused(413, f"the body may have at most {limit:,} bytes")
     return body
 
 

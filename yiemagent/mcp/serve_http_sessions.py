@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import secrets
 import threading
+import weakref
 
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.eras import LEGACY_VERSIONS
@@ -30,16 +31,20 @@ class HttpSessions:
         forget_parent_on_fork(self)
 
     def _clear(self) -> None:
-        # Guards _known and _ended.
+        # Guards _known, _ended and _visitors.
         self._lock = threading.Lock()
         self._known: collections.OrderedDict[str, ServerSession] = collections.OrderedDict()
         self._ended: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._visitors: weakref.WeakSet[ServerSession] = weakref.WeakSet()
 
     _after_fork_in_child = _clear
 
-    def begin(self) -> ServerSession:
-        """A session that has not shaken hands yet."""
-        return ServerSession()
+    def visit(self) -> ServerSession:
+        """A session for one request alone: a modern one, or the one that shakes hands."""
+        session = ServerSession()
+        with self._lock:
+            self._visitors.add(session)
+        return session
 
     def keep(self, session: ServerSession) -> str:
         """Remember a session whose handshake is done; returns its id."""
@@ -73,9 +78,9 @@ class HttpSessions:
             session.close()
 
     def close(self) -> None:
-        """Abort what runs in all of them."""
+        """Abort what runs, in whatever session."""
         with self._lock:
-            sessions = list(self._known.values())
+            sessions = [*self._known.values(), *self._visitors]
         for session in sessions:
             session.close("the server stops")
 

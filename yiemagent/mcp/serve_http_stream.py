@@ -17,7 +17,7 @@ __all__ = ["EventStream"]
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE = 15.0
+KEEP_ALIVE = 5.0
 """Seconds of silence after which a comment is sent, which also finds out that nobody reads."""
 
 HEADERS = [
