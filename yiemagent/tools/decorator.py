@@ -222,24 +222,29 @@ def _make(
     problem = signature_problem(function)
     if problem is not None:
         raise ConfigurationError(f"tool function {chosen} {problem}")
-    local = "<locals>" in getattr(function, "__qualname__", "") and frame is not None
+    trivial = _is_trivial(function)
+    local = not trivial and frame is not None and "<locals>" in getattr(function, "__qualname__", "")
     body = FunctionBody(function, chosen, dict(frame.f_locals) if local else None)
     made = Tool(name=chosen, description=description, execute=body, function=function, **options)  # type: ignore[arg-type]
-    _read_unless_trivial(body)
+    if not trivial:
+        _read(body)
     return made
 
 
-def _read_unless_trivial(body: FunctionBody) -> None:
-    """Find out now what is wrong with annotations, unless nothing can be, or they name what comes later."""
-    annotations = getattr(body.function, "__annotations__", None)
-    if annotations is not None and isinstance(body.function, types.FunctionType):
-        if _first_parameter(body.function) == "self":
-            return
-        try:
-            if _TRIVIAL.issuperset(annotations.values()):
-                return
-        except TypeError:
-            pass  # Unhashable, such as Annotated with a dict: not trivial.
+def _is_trivial(function: Any) -> bool:
+    """Whether nothing can be wrong with the annotations, so that they need not be read now."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    if _first_parameter(function) == "self":
+        return True  # It cannot be read before it is bound.
+    try:
+        return _TRIVIAL.issuperset(function.__annotations__.values())
+    except TypeError:
+        return False  # Unhashable, such as Annotated with a dict.
+
+
+def _read(body: FunctionBody) -> None:
+    """Find out now what is wrong with annotations, unless they name what comes later."""
     try:
         body.derive_schema()
     except ConfigurationError as problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,9 +33,7 @@ def record_fields(cls: Any, namespace: Mapping[str, Any]) -> list[RecordField]:
     Raises:
         NameError: An annotation names what does not exist.
     """
-    hints = typing.get_type_hints(
-        cls, localns={**vars(inspect.getmodule(cls) or cls), **namespace}, include_extras=True
-    )
+    hints = typing.get_type_hints(cls, localns=dict(namespace) or None, include_extras=True)
     if dataclasses.is_dataclass(cls):
         return [
             RecordField(

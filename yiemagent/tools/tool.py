@@ -137,7 +137,7 @@ def _derived(method: str, fallback: Callable[[], Any]) -> Any:
     return _Derived(method, fallback)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tool:
     """One tool (``agentTool`` of the Julia design). Construction checks it; see ``checks``.
 
@@ -174,7 +174,7 @@ class Tool:
     output_schema: Mapping[str, Any] | None = None
     function: Callable[..., Any] | None = None
     """The plain function behind a ``@tool``, or None."""
-    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False)
 
     type: ClassVar[str] = "tool"
 
@@ -209,6 +209,9 @@ class Tool:
             return self
         derived = {name: self.__dict__[name] for name in ("description", "input_schema")}
         return replace(self, execute=bound, function=bound.function, **derived)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
