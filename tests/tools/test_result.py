@@ -123,6 +123,35 @@ def test_a_tool_result_stays_the_very_same() -> None:
     assert as_tool_result(result) is result
 
 
+def test_texts_inside_a_tool_result_can_be_sent_too() -> None:
+    """Case C-27; everything else of the result stays."""
+    result = as_tool_result(
+        ToolResult((TextContent("a\udc97"), ImageContent("aGk=")), {"rows": 3}, terminate=True)
+    )
+
+    assert result.text == "a�"
+    assert result.content[1] == ImageContent("aGk=")
+    assert (result.details, result.terminate) == ({"rows": 3}, True)
+    assert as_tool_result([TextContent("\udc97")]).text == "�"
+    assert as_tool_result(TextContent("é")).text == "é"
+
+
+def test_texts_and_dicts_in_the_content_become_blocks() -> None:
+    """As people write them who know the OpenAI format."""
+    result = as_tool_result(ToolResult(["a", {"type": "text", "text": "b"}]))  # type: ignore[arg-type]
+
+    assert result.content == (TextContent("a"), TextContent("b"))
+
+
+@pytest.mark.parametrize("item", [5, {"type": "audio"}, {"type": "text"}])
+def test_content_that_is_no_block_is_an_error_result(item: Any) -> None:
+    """Found here and not in the next request."""
+    result = as_tool_result(ToolResult([item]))  # type: ignore[arg-type]
+
+    assert result.is_error
+    assert f"holds a {type(item).__name__} instead of" in result.text
+
+
 def test_content_blocks_stay_blocks() -> None:
     """Alone, in a list or in a tuple."""
     text, image = TextContent("label"), ImageContent("aGk=")
