@@ -18,7 +18,8 @@ _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = ("README.md", "docs/guide.md", "docs/runbook.md")
 _BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = "# not run: "
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(#[^)]*)?\)")
+_LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
+_FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def _blocks(document: Path) -> Iterator[tuple[int, str]]:
@@ -58,10 +59,23 @@ def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "document", sorted([*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")]), ids=lambda p: p.name
+    "document", sorted([*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")]), ids=lambda path: path.stem
 )
-def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
-    """A moved page must not leave dead links behind."""
-    for match in _LINK.finditer(document.read_text(encoding="utf-8")):
-        target = document.parent / match.group(1)
-        assert target.exists(), f"{document.name} links to {match.group(1)}"
+def test_every_link_leads_somewhere(document: Path) -> None:
+    """A moved page or a renamed heading must not leave dead links behind."""
+    for match in _LINK.finditer(_prose(document)):
+        page, anchor = match.group(1), match.group(2)
+        target = document.parent / page if page else document
+        assert target.exists(), f"{document.name} links to {page}"
+        if anchor:
+            assert anchor in _anchors(target), f"{document.name} links to {page}#{anchor}"
+
+
+def _prose(document: Path) -> str:
+    return _FENCED.sub("", document.read_text(encoding="utf-8"))
+
+
+def _anchors(document: Path) -> set[str]:
+    """The anchors that a heading gets: lower case, spaces to hyphens, punctuation dropped."""
+    headings = re.findall(r"^#+ (.*)$", _prose(document), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
