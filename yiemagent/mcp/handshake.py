@@ -154,7 +154,11 @@ class Handshake:
             error = error_of(response)
             if error is None:
                 result = result_of(response)
-                return self._choose(wanted, result.get("supportedVersions"), result, version)
+                supported = result.get("supportedVersions")
+                if not isinstance(supported, list) and any(one in LEGACY_VERSIONS for one in wanted):
+                    # Some old servers answer whatever they do not know with an empty result.
+                    return "its answer to server/discover names no versions"
+                return self._choose(wanted, supported, result, version)
             if error.code == UNSUPPORTED_PROTOCOL_VERSION:
                 supported = error.data.get("supported") if isinstance(error.data, Mapping) else None
                 chosen = self._choose(wanted, supported, {}, None)

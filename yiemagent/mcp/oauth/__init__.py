@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from yiemagent.mcp.oauth.assertion_grants import EnterpriseManaged, WorkloadIdentity
 from yiemagent.mcp.oauth.authorizer import OAuth
 from yiemagent.mcp.oauth.client import OAuthClient
 from yiemagent.mcp.oauth.grants import AuthorizationCode, ClientCredentials, Grant
@@ -28,6 +29,7 @@ __all__ = [
     "AuthorizationCode",
     "BrowserRedirect",
     "ClientCredentials",
+    "EnterpriseManaged",
     "FileTokenStore",
     "Grant",
     "KeyringTokenStore",
@@ -40,4 +42,5 @@ __all__ = [
     "StoreKey",
     "Token",
     "TokenStore",
+    "WorkloadIdentity",
 ]

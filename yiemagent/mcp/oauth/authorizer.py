@@ -21,8 +21,9 @@ from yiemagent.errors import McpAuthorizationError, McpConnectionError
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.http_auth import AuthCall, Challenge
 from yiemagent.mcp.oauth.discovery import discover_resource, discover_server
+from yiemagent.mcp.oauth.dpop import DPoP
 from yiemagent.mcp.oauth.grants import AuthorizationCode, Grant, Wanted
-from yiemagent.mcp.oauth.metadata import canonical_resource, origin_of
+from yiemagent.mcp.oauth.metadata import AuthorizationServer, canonical_resource, origin_of
 from yiemagent.mcp.oauth.scopes import select_scopes
 from yiemagent.mcp.oauth.store import MemoryTokenStore, StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import Token
@@ -49,6 +50,8 @@ class _State:
     """How we came to the token."""
     wanted: Wanted | None = None
     """What it was asked for with."""
+    proof: DPoP | None = None
+    """Proves that we hold the key that the token is bound to."""
     asked: tuple[str, ...] = ()
     """All scopes asked for so far."""
     turn: Future[None] | None = None
@@ -71,6 +74,8 @@ class OAuth:
             ``ClientCredentials(id, secret)``, or another ``Grant``.
         store: Where tokens outlive the process, such as ``FileTokenStore()``; by default they do not.
         scopes: To ask for in addition to those that the server names.
+        dpop: Bind tokens to a key of ours where the authorization server offers it (needs
+            ``yiemagent[jwt]``), so that a stolen token is useless.
         allow_insecure: Let tokens travel over http to other machines; for test networks.
         clock: Unix time; for tests.
     """
@@ -81,12 +86,14 @@ class OAuth:
         *,
         store: TokenStore | None = None,
         scopes: Iterable[str] = (),
+        dpop: bool = False,
         allow_insecure: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._grant: Grant = grant or AuthorizationCode()
         self._store = store or MemoryTokenStore()
         self._scopes = tuple(scopes)
+        self._dpop = dpop
         self._insecure = allow_insecure
         self._clock = clock
         # Guards _states and the fields of each state as seen by other threads; nothing blocks under it.
@@ -102,14 +109,23 @@ class OAuth:
             return {}
         if token.expires_within(_EARLY, self._clock()):
             self._renew_early(state, token, call)
-        authorization = state.authorization()
-        return {"Authorization": authorization} if authorization is not None else {}
+        with self._lock:
+            now, proof, authorization = state.token, state.proof, state.authorization()
+        if now is None or authorization is None:
+            return {}
+        bound = proof is not None and now.token_type == "DPoP"
+        extra = proof.headers(method, url, now.access_token) if proof is not None and bound else {}
+        return {"Authorization": authorization, **extra}
 
     def challenged(self, challenge: Challenge, call: AuthCall) -> bool:
         """Get a token, a new one, or one with more scopes; see ``HttpAuth``."""
         state = self._state(challenge.url)
         if challenge.attempt >= _MOST_ATTEMPTS:
             return False
+        proof = state.proof
+        news = proof is not None and proof.learn(challenge.url, challenge.headers)
+        if news and challenge.parameter("error") == "use_dpop_nonce":
+            return True
         more_scopes = challenge.status == 403
         if more_scopes and challenge.parameter("error") != "insufficient_scope":
             return False
@@ -146,7 +162,7 @@ class OAuth:
         state = self._state(url)
         with self._lock:
             wanted = state.wanted
-            state.token, state.origin, state.asked, state.wanted = None, "none", (), None
+            state.token, state.origin, state.asked, state.wanted, state.proof = None, "none", (), None, None
             state.hopeless.clear()
         if wanted is not None:
             self._store.delete(self._key(wanted))
@@ -271,8 +287,15 @@ class OAuth:
             resource=resource.resource if resource is not None else canonical_resource(url),
             scopes=scopes,
             store=self._store,
+            proof=self._proof(state, server),
+            insecure=insecure,
             now=self._clock,
         )
+
+    def _proof(self, state: _State, server: AuthorizationServer) -> DPoP | None:
+        if not self._dpop or "ES256" not in server.dpop_algorithms:
+            return None
+        return state.proof or DPoP(clock=self._clock)
 
     def _obtain(self, state: _State, wanted: Wanted, call: AuthCall) -> None:
         self._keep(state, wanted, self._grant.obtain(wanted, call), "granted")
@@ -298,19 +321,23 @@ class OAuth:
         asked = tuple(dict.fromkeys([*state.asked, *(wanted.scopes or ())]))
         self._set(state, wanted, token, origin, asked)
         try:
-            self._store.save(self._key(wanted), {**token.to_record(), "asked": list(asked)})
+            key = {"dpop_key": wanted.proof.pem} if isinstance(wanted.proof, DPoP) else {}
+            self._store.save(self._key(wanted), {**token.to_record(), **key, "asked": list(asked)})
         except Exception as exc:
             logger.warning("error=%s | a token cannot be stored; it is kept in memory only", exc)
 
     def _adopt_stored(self, state: _State, wanted: Wanted) -> bool:
         """Take a token from the store if it is another one than ours; whether it is still good."""
         record = self._store.load(self._key(wanted))
-        try:
-            token = Token.from_record(record) if record is not None else None
-        except (KeyError, TypeError, ValueError):
-            token = None
-        if token is None or record is None:
+        if record is None:
             return False
+        try:
+            token, pem = Token.from_record(record), record.get("dpop_key")
+            proof = DPoP(pem, clock=self._clock) if pem else None
+        except (KeyError, TypeError, ValueError) as exc:
+            logger.warning("url=%s error=%r | a stored token cannot be used", wanted.resource, exc)
+            return False
+        wanted = replace(wanted, proof=proof)
         if state.token is not None and state.token.access_token == token.access_token:
             return False
         self._set(state, wanted, token, "stored", _asked(record) or state.asked)
@@ -321,6 +348,7 @@ class OAuth:
     ) -> None:
         with self._lock:
             state.token, state.origin, state.wanted, state.asked = token, origin, wanted, asked
+            state.proof = wanted.proof if isinstance(wanted.proof, DPoP) else None
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()

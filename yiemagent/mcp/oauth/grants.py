@@ -44,6 +44,8 @@ class Wanted:
     store: TokenStore
     """For the registration; the token itself is kept by the caller."""
     proof: ProofOfKey | None = None
+    insecure: bool = False
+    """Whether http to other machines is allowed."""
     now: Callable[[], float] = time.time
 
     def form(self, grant_type: str, **fields: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from yiemagent.errors import ConfigurationError
 
-__all__ = ["ALGORITHMS", "base64url", "load_private_key", "new_key", "public_jwk", "sign_jwt"]
+__all__ = ["ALGORITHMS", "base64url", "load_private_key", "new_key", "private_pem", "public_jwk", "sign_jwt"]
 
 ALGORITHMS = ("ES256", "ES384", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
 """What ``sign_jwt`` can do."""
@@ -61,6 +61,13 @@ def new_key() -> Any:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     return ec.generate_private_key(ec.SECP256R1())
+
+
+def private_pem(key: Any) -> str:
+    """A private key as unencrypted PEM text."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())).decode()
 
 
 def public_jwk(key: Any) -> dict[str, str]:
