@@ -79,6 +79,10 @@ class AgentBusy(YiemAgentError):
     """The call needs an idle agent, or would wait for the very run that makes it."""
 
 
+class AgentStopped(YiemAgentError):
+    """The agent was stopped: it takes no more messages and answers none."""
+
+
 class ChannelFull(YiemAgentError):
     """A bounded channel has no room and waiting would not (or did not) make any."""
 
@@ -96,13 +100,6 @@ class _CarriesResult(YiemAgentError):
     def __init__(self, message: str, *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
-
-
-class AgentStopped(_CarriesResult):
-    """The agent was stopped: it takes no more messages and answers none.
-
-    ``result`` is the partial ``RunResult`` when a run was in progress.
-    """
 
 
 class WaitTimeout(_CarriesResult, TimeoutError):

@@ -13,7 +13,7 @@ from yiemagent.agent.prompts import Prompt, as_user_messages
 from yiemagent.agent.queues import Channels
 from yiemagent.agent.results import RunResult, response_error
 from yiemagent.agent.streams import RunStream
-from yiemagent.agent.tickets import RunHandle, Ticket
+from yiemagent.agent.tickets import RunHandle, Ticket, deadline_of
 from yiemagent.errors import CannotContinue
 from yiemagent.event_stream import EventStream
 from yiemagent.loop.run import check_can_continue
@@ -65,7 +65,7 @@ class Agent(ConstructedAgent):
 
         Source: promptAgent, WT-002.
         """
-        self._accept(Ticket(as_user_messages(message)), timeout, exclusive=self._when_busy == "raise")
+        self._accept(Ticket(as_user_messages(message)), timeout, deadline_of(timeout))
         return self
 
     def take_response(self, timeout: float | None = None) -> dict[str, Any]:
@@ -87,7 +87,8 @@ class Agent(ConstructedAgent):
         Source: takeResponse, WT-003, WT-030.
         """
         self._refuse_own_run("take_response")
-        response = self._channels.take_output(timeout)
+        self._ensure_thread()
+        response = self._channels.take_output(timeout, deadline_of(timeout))
         error = response_error(response)
         if error is not None:
             raise error
@@ -164,10 +165,7 @@ class Agent(ConstructedAgent):
         Any exception that leaves it, Ctrl-C included, aborts its run.
         """
         self._refuse_own_run("run")
-        handle = RunHandle()
-        ticket = Ticket(as_user_messages(message), handle=handle)
-        self._accept(ticket, timeout, exclusive=self._when_busy == "raise")
-        return self._await(ticket, handle, timeout)
+        return self._call(Ticket(as_user_messages(message), handle=RunHandle()), timeout)
 
     __call__ = run
 
@@ -190,7 +188,7 @@ class Agent(ConstructedAgent):
         handle = RunHandle()
         ticket = Ticket(as_user_messages(message), handle=handle)
         future = RunFuture(handle, lambda: self._channels.withdraw(ticket))
-        self._accept(ticket, timeout, exclusive=self._when_busy == "raise")
+        self._accept(ticket, timeout, deadline_of(timeout))
         return future
 
     def stream(self, message: Prompt, *, timeout: float | None = None) -> RunStream:
@@ -209,7 +207,7 @@ class Agent(ConstructedAgent):
         handle = RunHandle()
         events: EventStream[Any] = EventStream(max_queue=_STREAM_QUEUE)
         ticket = Ticket(as_user_messages(message), handle=handle, stream=events)
-        self._accept(ticket, timeout, exclusive=self._when_busy == "raise")
+        self._accept(ticket, timeout, deadline_of(timeout))
         return RunStream(events, handle, lambda reason: self._give_up(ticket, reason))
 
     def continue_(self) -> Agent:
@@ -267,7 +265,8 @@ class Agent(ConstructedAgent):
             AgentBusy: Called inside a run of this agent.
         """
         self._refuse_own_run("wait_for_idle")
-        return self._channels.wait_idle(timeout)
+        self._ensure_thread()
+        return self._channels.wait_idle(deadline_of(timeout))
 
     def reset(self) -> None:
         """Forget the conversation: history, error, every queued message and response.
@@ -275,14 +274,14 @@ class Agent(ConstructedAgent):
         Raises:
             AgentBusy: A run is on.
         """
-        self._channels.clear(steering=True, follow_ups=True, output=True, only_idle=True)
-        self._reducer.reset()
+        self._channels.reset(self._reducer.reset)
 
-    def stop(self, timeout: float = 5.0) -> bool:
+    def stop(self, timeout: float | None = 5.0) -> bool:
         """Abort, take nothing more, wake everybody who waits with ``AgentStopped``. Idempotent.
 
         Args:
-            timeout: Most seconds to wait for the agent's thread; a tool that hangs is left.
+            timeout: Most seconds to wait for the agent's thread (None = as long as it takes); a tool
+                that hangs is left.
 
         Returns:
             Whether the thread has ended. False inside the agent's own run, which ends afterwards.

@@ -39,7 +39,7 @@ __all__ = ["ConstructedAgent"]
 class ConstructedAgent(AgentEngine):
     """An agent with everything it is made of, and no verbs yet."""
 
-    __slots__ = ("_when_busy",)
+    __slots__ = ()
 
     def __init__(
         self,

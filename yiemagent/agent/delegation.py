@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.agent.prompts import as_user_messages
+from yiemagent.agent.tickets import RunHandle, Ticket
 from yiemagent.tools.tool import OnUpdate, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -20,11 +22,11 @@ def agent_tool(agent: Agent, name: str, description: str, *, keep_history: bool 
         tool_call_id: str, args: dict[str, Any], signal: AbortSignal, on_update: OnUpdate, /
     ) -> ToolResult:
         worker = agent if keep_history else agent.clone()
-        give_up = signal.on_abort(lambda: worker.abort(signal.reason))
+        worker._refuse_own_run(name)
+        ticket = Ticket(as_user_messages(args["prompt"]), handle=RunHandle())
         try:
-            result = worker.run(args["prompt"])
+            result = worker._call(ticket, None, signal)
         finally:
-            give_up()
             if not keep_history:
                 worker.stop(0)
         return ToolResult(

@@ -9,18 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
 
+from yiemagent.abort import AbortSignal
+from yiemagent.agent.leaving import enroll, stop_channels
 from yiemagent.agent.mcp_tools import McpTools
 from yiemagent.agent.queues import Channels
-from yiemagent.agent.results import RunResult, stopped_error
+from yiemagent.agent.results import RunResult
 from yiemagent.agent.settings import AgentSettings
-from yiemagent.agent.tickets import RunHandle, Ticket
+from yiemagent.agent.tickets import RunHandle, Ticket, deadline_of
 from yiemagent.agent.worker import LiveRun, _agent_loop
 from yiemagent.errors import AgentBusy, RunAborted, WaitTimeout
 from yiemagent.events import AgentEnd, Event, MessageEnd
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.loop.config import AgentContext, AgentLoopConfig
 from yiemagent.loop.run import run_agent_loop
-from yiemagent.loop.scope import current_scope
+from yiemagent.loop.scope import enclosing_scope, is_part_of_run
 from yiemagent.messages import Message
 from yiemagent.tools.pool import ToolThreads
 from yiemagent.tools.registry import ToolRegistry
@@ -28,32 +30,41 @@ from yiemagent.tools.registry import ToolRegistry
 __all__ = ["AgentEngine"]
 
 _LEAVE_MARGIN = 0.25  # Seconds beyond the grace that a caller whose time is up waits for the result.
-_EXIT_JOIN = 0.5  # Seconds that the interpreter's exit waits for a run to notice its abort.
 
 
 class AgentEngine(AgentSettings):
     """What ``Agent`` and its thread share; nothing of it is for users."""
 
-    __slots__ = ("__weakref__", "_finalizer", "_live", "_mcp", "_thread")
+    __slots__ = ("__weakref__", "_finalizer", "_live", "_mcp", "_thread", "_when_busy")
 
     _finalizer: weakref.finalize[..., AgentEngine] | None
     _live: LiveRun | None
     _mcp: McpTools | None
     _thread: threading.Thread | None
+    _when_busy: str
 
     # -- accepting -----------------------------------------------------------------------
 
-    def _accept(self, ticket: Ticket, timeout: float | None, *, exclusive: bool = False) -> None:
-        deadline = None if timeout is None else monotonic() + timeout
+    def _accept(self, ticket: Ticket, timeout: float | None, deadline: float | None) -> None:
+        """Queue *ticket*; *deadline* is *timeout* seconds away."""
+        if is_part_of_run(self):
+            timeout = deadline = 0.0  # A full channel is emptied only after this very run.
         self._prepare()
+        exclusive = self._when_busy == "raise"
         self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive)
-        self._ensure_thread()
+        try:
+            self._ensure_thread()
+        except BaseException:
+            self._channels.withdraw(ticket)
+            raise
 
     def _prepare(self) -> None:
         """Before the first message: nothing of this exists for an agent that is never used."""
         if self._finalizer is None:
             forget_parent_on_fork(self)
             self._finalizer = weakref.finalize(self, _let_go, self._channels, self._threads)
+            self._finalizer.atexit = False
+            enroll(self._channels)
 
     def _ensure_thread(self) -> None:
         channels = self._channels
@@ -62,16 +73,16 @@ class AgentEngine(AgentSettings):
         thread = threading.Thread(
             target=_agent_loop, args=(channels, weakref.ref(self)), name="yiemagent-agent", daemon=True
         )
+        self._thread = thread
         try:
             thread.start()
         except BaseException:
+            self._thread = None
             channels.lost_thread()
             raise
-        self._thread = thread
 
     def _refuse_own_run(self, verb: str) -> None:
-        scope = current_scope.get()
-        if scope is not None and scope.belongs_to(self):
+        if is_part_of_run(self):
             raise AgentBusy(
                 f"{verb}() inside a run of the same agent would wait for itself for ever; use follow_up() or "
                 "steer() to queue a message, or another Agent"
@@ -79,31 +90,48 @@ class AgentEngine(AgentSettings):
 
     # -- waiting -------------------------------------------------------------------------
 
-    def _await(self, ticket: Ticket, handle: RunHandle, timeout: float | None) -> RunResult:
-        deadline = None if timeout is None else monotonic() + timeout
+    def _call(self, ticket: Ticket, timeout: float | None, signal: AbortSignal | None = None) -> RunResult:
+        """Prompt and wait; the body of ``run``.
+
+        Args:
+            ticket: One with a handle.
+            timeout: Most seconds for everything.
+            signal: Gives up too when it is aborted; by default that of the run around this one.
+        """
+        deadline = deadline_of(timeout)
+        handle = ticket.handle
+        assert handle is not None
+        outer = enclosing_scope()
+        around = outer.signal if signal is None and outer is not None else signal
+        forget = None
         try:
+            self._accept(ticket, timeout, deadline)
+            if around is not None:
+                forget = around.on_abort(lambda: self._give_up(ticket, around.reason))
             done = handle.wait(deadline)
         except BaseException:
             # Ctrl-C, SystemExit of a signal handler, a soft time limit: nobody waits any more.
             self._give_up(ticket, "interrupted")
             raise
-        if not done:
-            self._give_up(ticket, f"timeout of {timeout} s")
-            handle.wait(monotonic() + self._config.abort_grace + _LEAVE_MARGIN)
-            if handle.result is None or handle.result.status != "completed":
-                raise WaitTimeout(
-                    f"the run did not finish within {timeout} s and was aborted",
-                    result=handle.result or self._snapshot(ticket),
-                )
-        return handle.outcome()
+        finally:
+            if forget is not None:
+                forget()
+        return handle.outcome() if done else self._timed_out(ticket, handle, timeout)
+
+    def _timed_out(self, ticket: Ticket, handle: RunHandle, timeout: float | None) -> RunResult:
+        self._give_up(ticket, f"timeout of {timeout} s")
+        handle.wait(monotonic() + self._config.abort_grace + _LEAVE_MARGIN)
+        if handle.result is not None and handle.result.status == "completed":
+            return handle.outcome()
+        raise WaitTimeout(
+            f"the run did not finish within {timeout} s and was aborted",
+            result=handle.result or self._snapshot(ticket),
+        )
 
     def _give_up(self, ticket: Ticket, reason: str) -> None:
         """Nobody wants the result of *ticket*: withdraw it, or abort its run."""
         if self._channels.withdraw(ticket):
-            if ticket.handle is not None:
-                ticket.handle.finish(None, RunAborted("Operation aborted", reason=reason))
-            if ticket.stream is not None:
-                ticket.stream.complete(None)
+            ticket.withdrawn(RunAborted("Operation aborted", reason=reason))
             return
         signal = self._channels.signal_of(ticket)
         if signal is not None:
@@ -166,6 +194,7 @@ class AgentEngine(AgentSettings):
             live.new_messages.append(event.message)
         elif isinstance(event, AgentEnd):
             live.end = event
+            self._channels.close(live.active)
         self._listeners.tell(event, live.signal)
         stream = live.active.ticket.stream
         if stream is not None:
@@ -176,21 +205,16 @@ class AgentEngine(AgentSettings):
 
     # -- the end -------------------------------------------------------------------------
 
-    def _stop(self, timeout: float) -> bool:
-        for ticket in self._channels.stop():
-            if ticket.handle is not None:
-                ticket.handle.finish(None, stopped_error())
-            if ticket.stream is not None:
-                ticket.stream.complete(None)
-        signal = self._channels.signal_to_abort("stopped")
-        if signal is not None:
-            signal.abort("stopped")
+    def _stop(self, timeout: float | None) -> bool:
+        deadline = deadline_of(timeout)
+        stop_channels(self._channels, "stopped")
         thread = self._thread
-        scope = current_scope.get()
-        inside = scope is not None and scope.belongs_to(self)
-        if thread is not None and thread is not threading.current_thread() and not inside:
-            thread.join(timeout)
-        ended = thread is None or not thread.is_alive()
+        if is_part_of_run(self) or thread is threading.current_thread():
+            return False
+        ended = self._channels.wait_without_thread(deadline)
+        if ended and thread is not None:
+            thread.join(None if deadline is None else max(0.0, deadline - monotonic()))
+            ended = not thread.is_alive()
         if ended:
             self._threads.close()
         return ended
@@ -212,10 +236,6 @@ class AgentEngine(AgentSettings):
 
 
 def _let_go(channels: Channels, threads: ToolThreads) -> None:
-    """The agent is gone, or the interpreter is about to exit."""
-    channels.stop()
-    signal = channels.signal_to_abort("interpreter exit")
-    if signal is not None:
-        signal.abort("interpreter exit")
-        channels.wait_idle(_EXIT_JOIN)
+    """The agent was dropped."""
+    stop_channels(channels, "dropped")
     threads.close()

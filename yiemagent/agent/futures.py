@@ -23,7 +23,8 @@ class RunFuture(Future[RunResult]):
         """Withdraw the prompt if its run has not begun; whether that worked."""
         if not self._withdraw():
             return self.cancelled()
-        return super().cancel()
+        super().cancel()
+        return not self.set_running_or_notify_cancel()  # Wakes concurrent.futures.wait() too.
 
     def running(self) -> bool:
         """Whether there is no outcome yet."""

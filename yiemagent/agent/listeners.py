@@ -6,6 +6,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from yiemagent.abort import AbortSignal
@@ -38,7 +39,7 @@ class Listeners:
     __slots__ = ("_lock", "_registered")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Replaced as a whole, so that a dispatch goes over the listeners it began with.
         self._registered: tuple[_Registration, ...] = ()
 
@@ -69,13 +70,14 @@ class Listeners:
             except BaseException:
                 if not registration.failed:
                     registration.failed = True
-                    logger.exception(
-                        "event=%s | a listener raised; its later failures are not logged", event.type
-                    )
+                    with suppress(Exception):  # A log handler that raises is no reason to stop either.
+                        logger.exception(
+                            "event=%s | a listener raised; its later failures are not logged", event.type
+                        )
 
     def forget_lock(self) -> None:
         """The lock may be held by a thread that this forked process does not have."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 def sink_listener(event_sink: Callable[..., object]) -> Callable[[Event, AbortSignal], object]:
@@ -89,10 +91,12 @@ def sink_listener(event_sink: Callable[..., object]) -> Callable[[Event, AbortSi
 
 
 def _two_arguments(listener: Any) -> Callable[[Event, AbortSignal], object]:
+    """As it is when it names two positional parameters; ``print`` and the like get the event alone."""
     try:
-        inspect.signature(listener).bind(None, None)
-    except TypeError:
-        return lambda event, _signal: listener(event)
-    except ValueError:  # A builtin without a signature, such as list.append.
-        return lambda event, _signal: listener(event)
-    return listener  # type: ignore[no-any-return]
+        parameters = inspect.signature(listener).parameters.values()
+    except (TypeError, ValueError):  # A builtin without a signature, such as list.append.
+        parameters = ()  # type: ignore[assignment]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if sum(parameter.kind in kinds for parameter in parameters) >= 2:
+        return listener  # type: ignore[no-any-return]
+    return lambda event, _signal: listener(event)

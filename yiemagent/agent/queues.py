@@ -1,61 +1,46 @@
 """The agent's channels: input, follow-up, steering and output, under one condition.
 
-The condition guards everything in ``Channels`` and nothing foreign is called under it. What may
-come next and that nothing is pending are decided under the same lock that accepts messages, so
-that an accepted message is either in the run or starts one, never stranded (case F-14).
+What may come next and that nothing is pending are decided under the same lock that accepts
+messages, so that an accepted message is either in the run or starts one, never stranded
+(case F-14).
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Literal, TypeAlias
 
 from yiemagent.abort import AbortSignal
-from yiemagent.agent.results import Response, stopped_error
+from yiemagent.agent.output import OUTPUT_SIZE, OutputSide
+from yiemagent.agent.results import Response
 from yiemagent.agent.tickets import SLICE, ActiveRun, Ticket
-from yiemagent.errors import AgentBusy, ChannelFull, WaitTimeout
+from yiemagent.errors import AgentBusy, ChannelFull
 from yiemagent.messages import Message
 
 __all__ = ["FOLLOW_UP_SIZE", "INPUT_SIZE", "OUTPUT_SIZE", "Channels", "QueueMode"]
 
-logger = logging.getLogger(__name__)
-
 INPUT_SIZE = 16
 FOLLOW_UP_SIZE = 32
-OUTPUT_SIZE = 16
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 
 
-class Channels:
+class Channels(OutputSide):
     """Every message on its way into or out of one agent. Any thread may call any method."""
 
     def __init__(self) -> None:
-        # Reentrant: a dropped agent's finalizer may run while its own thread holds the lock.
-        self.changed = threading.Condition()
-        self.input: list[Ticket] = []
-        self.follow_ups: list[Ticket] = []
+        super().__init__()
         self.steering: list[Message] = []
-        self.output: list[Response] = []
         self.steering_mode: QueueMode = "one_at_a_time"
         self.follow_up_mode: QueueMode = "one_at_a_time"
-        self.active: ActiveRun | None = None
-        self.stopping = False
-        self.has_thread = False
-        """Whether a thread takes tickets; it gives that up under the lock before it ends."""
-        self.holding = False
-        """Follow-ups left over by an abort wait for the next message that is accepted."""
-        self._warned_full = False
 
     # -- accepting -----------------------------------------------------------------------
 
     def accept_prompt(
         self, ticket: Ticket, *, deadline: float | None, timeout: float | None, exclusive: bool = False
     ) -> None:
-        """Queue *ticket* as input; waits for room until *deadline*.
+        """Queue *ticket* as input; waits for room until *deadline*, which is *timeout* seconds away.
 
         Raises:
             AgentStopped, AgentBusy (*exclusive* and busy), ChannelFull.
@@ -77,12 +62,12 @@ class Channels:
                 left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
                 if left <= 0:
                     raise ChannelFull(
-                        f"the input channel ({INPUT_SIZE}) stayed full for {timeout} s; wait longer"
+                        f"the input channel ({INPUT_SIZE}) had no room within {timeout} s; wait longer, or "
+                        "wait for some of the prompts before it"
                     )
                 self.changed.wait(left)
-            self.holding = False
             self.input.append(ticket)
-            self.changed.notify_all()
+            self._accepted()
 
     def accept_follow_up(self, ticket: Ticket) -> bool:
         """Queue *ticket* as a follow-up; whether it joined the run in progress.
@@ -96,23 +81,22 @@ class Channels:
                 raise ChannelFull(
                     f"the follow-up channel ({FOLLOW_UP_SIZE}) is full; wait until the agent has taken one"
                 )
-            self.holding = False
             self.follow_ups.append(ticket)
-            self.changed.notify_all()
-            return self.active is not None and self.active.accepting
+            self._accepted()
+            return self._joins(self.active)
 
     def accept_steering(self, messages: Sequence[Message]) -> bool:
         """Queue steering; whether it joined the run in progress (else it waits for the next)."""
         with self.changed:
             self._refuse_stopped()
             self.steering.extend(messages)
-            return self.active is not None and self.active.accepting
+            return self._joins(self.active)
 
     def steer_live(self, run: ActiveRun, messages: Sequence[Message]) -> bool:
         """Queue steering only if *run* is in progress and still takes it; whether it does."""
         with self.changed:
             self._refuse_stopped()
-            if self.active is not run or not run.accepting:
+            if self.active is not run or not self._joins(run):
                 return False
             self.steering.extend(messages)
             return True
@@ -128,8 +112,7 @@ class Channels:
             if self._busy():
                 raise AgentBusy("Agent is already processing. Wait for completion before continuing.")
             self.input.append(make(self))
-            self.holding = False
-            self.changed.notify_all()
+            self._accepted()
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Take a ticket back that no run has taken yet; whether it was still there."""
@@ -160,7 +143,7 @@ class Channels:
                 if left <= 0:
                     break
                 self.changed.wait(left)
-            self.has_thread = False
+            self.lost_thread()
             return None
 
     def claim_thread(self) -> bool:
@@ -172,9 +155,10 @@ class Channels:
             return True
 
     def lost_thread(self) -> None:
-        """The thread ended without having given up its task, or could not be started."""
+        """The thread has no task any more, or could not be started."""
         with self.changed:
             self.has_thread = False
+            self.changed.notify_all()
 
     def poll_steering(self, run: ActiveRun, wanted: bool = True) -> Sequence[Message]:
         """Steering for the next turn, by mode; nothing once aborted (decision 8)."""
@@ -205,6 +189,11 @@ class Channels:
             run.accepting = False
             return True
 
+    def close(self, run: ActiveRun) -> None:
+        """The run ends, however: what is accepted from now on does not join it."""
+        with self.changed:
+            run.accepting = False
+
     def put_back(self, run: ActiveRun, messages: Sequence[Message]) -> None:
         """What was polled cannot be delivered any more: it is queued again, in front."""
         with self.changed:
@@ -214,64 +203,6 @@ class Channels:
             else:
                 self.steering[:0] = messages
 
-    def end_run(self, run: ActiveRun, response: Response) -> None:
-        """The run is over and told of everywhere: answer it, and be idle, in one locked step.
-
-        Waits first while the output channel is full; abort and stop end that wait.
-        """
-        self._answer(run, response, last=True)
-
-    def _answer(self, run: ActiveRun, response: Response, *, last: bool = False) -> None:
-        forget = run.signal.on_abort(self._wake)
-        try:
-            if run.ticket.handle is None:
-                for _ in run.current[1:] if last else run.current:
-                    self._put_output(response, run.signal)
-            self._finish_answer(run, response, last)
-        finally:
-            forget()
-
-    def _finish_answer(self, run: ActiveRun, response: Response, last: bool) -> None:
-        if last and run.current and run.ticket.handle is None:
-            self._wait_for_room(run.signal)
-        with self.changed:
-            run.responses.extend(response for _ in run.current)
-            if last:
-                if run.current and run.ticket.handle is None:
-                    self.output.append(response)
-                run.accepting = False
-                self.active = None
-                self.holding = response.status == "aborted" and bool(self.follow_ups)
-            run.current = run.polled = ()
-            self.changed.notify_all()
-
-    def _put_output(self, response: Response, signal: AbortSignal) -> None:
-        self._wait_for_room(signal)
-        with self.changed:
-            self.output.append(response)
-            self.changed.notify_all()
-
-    def _wait_for_room(self, signal: AbortSignal) -> None:
-        """Only the loop adds to the output, so room that was seen is still there afterwards.
-
-        Abort and stop end the wait: the response then goes over the bound, and is not lost.
-        """
-        with self.changed:
-            if not self._output_full(signal):
-                return
-            warn, self._warned_full = not self._warned_full, True
-        if warn:
-            logger.warning(
-                "output=%d | the output channel is full; the agent waits until take_response() is called",
-                OUTPUT_SIZE,
-            )
-        with self.changed:
-            while self._output_full(signal):
-                self.changed.wait(SLICE)
-
-    def _output_full(self, signal: AbortSignal) -> bool:
-        return len(self.output) >= OUTPUT_SIZE and not self.stopping and not signal.aborted
-
     # -- stopping ------------------------------------------------------------------------
 
     def signal_to_abort(self, reason: str) -> AbortSignal | None:
@@ -279,8 +210,8 @@ class Channels:
         with self.changed:
             if self.active is not None:
                 return self.active.signal
-            if self.input:
-                self.input[0].abort_reason = reason
+            if self._startable():
+                (self.input or self.follow_ups)[0].abort_reason = reason
             return None
 
     def signal_of(self, ticket: Ticket) -> AbortSignal | None:
@@ -288,78 +219,6 @@ class Channels:
         with self.changed:
             active = self.active
             return active.signal if active is not None and active.ticket is ticket else None
-
-    # -- taking and waiting --------------------------------------------------------------
-
-    def take_output(self, timeout: float | None) -> Response:
-        """The next response; waits for *timeout* seconds.
-
-        Raises:
-            AgentStopped, WaitTimeout.
-        """
-        deadline = None if timeout is None else monotonic() + timeout
-        with self.changed:
-            while not self.output:
-                self._refuse_stopped()
-                left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
-                if left <= 0:
-                    state = "the run continues" if self._busy() else "the agent is idle, nothing is pending"
-                    raise WaitTimeout(f"no response within {timeout} s ({state})")
-                self.changed.wait(left)
-            response = self.output.pop(0)
-            self.changed.notify_all()
-            return response
-
-    def wait_idle(self, timeout: float | None) -> bool:
-        """Wait until no run is in progress and none would start; whether that came in time."""
-        deadline = None if timeout is None else monotonic() + timeout
-        with self.changed:
-            while self._busy():
-                left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
-                if left <= 0:
-                    return False
-                self.changed.wait(left)
-            return True
-
-    @property
-    def busy(self) -> bool:
-        """Whether a run is in progress or about to start."""
-        with self.changed:
-            return self._busy()
-
-    @property
-    def has_queued(self) -> bool:
-        """Whether steering or follow-ups are queued."""
-        with self.changed:
-            return bool(self.steering or self.follow_ups)
-
-    def take_steering(self) -> tuple[Message, ...]:
-        """One poll's worth of steering; the caller holds the lock."""
-        return self._take(self.steering, self.steering_mode)
-
-    def clear(
-        self,
-        *,
-        steering: bool = False,
-        follow_ups: bool = False,
-        output: bool = False,
-        only_idle: bool = False,
-    ) -> None:
-        """Drop what is queued.
-
-        Raises:
-            AgentBusy: *only_idle*, and a run is in progress or about to start.
-        """
-        with self.changed:
-            if only_idle and self._busy():
-                raise AgentBusy("Agent is already processing. Wait for completion before resetting.")
-            if steering:
-                self.steering.clear()
-            if follow_ups:
-                self.follow_ups.clear()
-            if output:
-                self.output.clear()
-            self.changed.notify_all()
 
     def stop(self) -> list[Ticket]:
         """Take nothing more; returns the tickets that no run will take. Idempotent."""
@@ -371,17 +230,64 @@ class Channels:
             self.changed.notify_all()
             return left
 
+    # -- what is queued ------------------------------------------------------------------
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether steering or follow-ups are queued."""
+        with self.changed:
+            return bool(self.steering or self.follow_ups)
+
+    def take_steering(self) -> tuple[Message, ...]:
+        """One poll's worth of steering; the caller holds the lock."""
+        return self._take(self.steering, self.steering_mode)
+
+    def clear(self, *, steering: bool = False, follow_ups: bool = False) -> None:
+        """Drop what is queued."""
+        with self.changed:
+            if steering:
+                self.steering.clear()
+            if follow_ups:
+                self.follow_ups.clear()
+            self.changed.notify_all()
+
+    def reset(self, forget: Callable[[], object]) -> None:
+        """Drop everything queued and call *forget*, under the lock, so that no run begins meanwhile.
+
+        Raises:
+            AgentBusy: A run is in progress or about to start.
+        """
+        with self.changed:
+            if self._busy():
+                raise AgentBusy("Agent is already processing. Wait for completion before resetting.")
+            self.clear(steering=True, follow_ups=True)
+            self.output.clear()
+            forget()
+
+    def replace_history(self, put: Callable[[], object]) -> None:
+        """Call *put*, under the lock, while no run is in progress or about to start.
+
+        Raises:
+            AgentBusy: One is.
+        """
+        with self.changed:
+            if self._busy():
+                raise AgentBusy(
+                    "the history cannot be replaced while a run is in progress; wait_for_idle() first"
+                )
+            put()
+
     # -- under the lock ------------------------------------------------------------------
 
-    def _startable(self) -> bool:
-        return bool(self.input) or (bool(self.follow_ups) and not self.holding)
+    def _accepted(self) -> None:
+        self.holding = False
+        if self.active is not None and self.active.signal.aborted:
+            self.active.followed = True
+        self.changed.notify_all()
 
-    def _busy(self) -> bool:
-        return self.active is not None or self._startable()
-
-    def _refuse_stopped(self) -> None:
-        if self.stopping:
-            raise stopped_error()
+    @staticmethod
+    def _joins(run: ActiveRun | None) -> bool:
+        return run is not None and run.accepting and not run.signal.aborted
 
     @staticmethod
     def _take(queue: list, mode: QueueMode) -> tuple:  # type: ignore[type-arg]
@@ -389,7 +295,3 @@ class Channels:
         taken = tuple(queue[:number])
         del queue[:number]
         return taken
-
-    def _wake(self) -> None:
-        with self.changed:
-            self.changed.notify_all()

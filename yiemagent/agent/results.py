@@ -10,7 +10,7 @@ from yiemagent.errors import (
     LlmError,
     RunAborted,
     RunLimitReached,
-    WaitTimeout,
+    YiemAgentError,
 )
 from yiemagent.events import RunStatus
 from yiemagent.message_formats import message_to_openai
@@ -103,7 +103,7 @@ class RunResult:
             error = RunAborted("Operation aborted")
         if error is None:
             error = LlmError("the run failed without an error")
-        if isinstance(error, (LlmError, RunAborted, WaitTimeout)) or hasattr(error, "result"):
+        if isinstance(error, YiemAgentError) and hasattr(error, "result"):
             error.result = self
         return error
 

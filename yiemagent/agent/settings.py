@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn, get_args
@@ -10,7 +11,7 @@ from yiemagent.agent.listeners import Listeners
 from yiemagent.agent.options import as_llm
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
-from yiemagent.errors import AgentBusy, ConfigurationError
+from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import AgentLoopConfig
 from yiemagent.message_formats import message_from_openai
 from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage, UserMessage
@@ -65,12 +66,7 @@ class AgentSettings:
 
     @messages.setter
     def messages(self, messages: Iterable[Any]) -> None:
-        new = as_messages(messages)
-        if self._channels.busy:
-            raise AgentBusy(
-                "the history cannot be replaced while a run is in progress; wait_for_idle() first"
-            )
-        self._reducer.messages = new
+        self._channels.replace_history(functools.partial(self._reducer.replace, as_messages(messages)))
 
     @property
     def is_busy(self) -> bool:

@@ -91,6 +91,10 @@ class StateReducer:
                 return message
         return None
 
+    def replace(self, messages: list[Message]) -> None:
+        """Take another history."""
+        self.messages = messages
+
     def reset(self) -> None:
         """Forget the conversation."""
         self.messages = []

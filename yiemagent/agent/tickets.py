@@ -8,16 +8,29 @@ from collections.abc import Callable
 from time import monotonic
 
 from yiemagent.abort import AbortSignal
-from yiemagent.agent.results import Response, RunResult
+from yiemagent.agent.results import Response, RunResult, stopped_error
 from yiemagent.event_stream import EventStream
 from yiemagent.events import Event
-from yiemagent.loop.scope import current_scope
+from yiemagent.loop.scope import enclosing_scope
 from yiemagent.messages import Message
 
-__all__ = ["SLICE", "RunHandle", "Ticket"]
+__all__ = ["SLICE", "ActiveRun", "RunHandle", "Ticket", "deadline_of"]
 
 SLICE = 0.5
 """Longest single wait of a public call, so that Ctrl-C and signal handlers get through everywhere."""
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """``time.monotonic()`` value at which *timeout* seconds have passed; below 0 counts as 0.
+
+    Raises:
+        TypeError: It is neither a number nor None.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
+        raise TypeError(f"timeout must be a number of seconds or None, got {timeout!r}")
+    return monotonic() + max(0.0, timeout)
 
 
 class RunHandle:
@@ -27,7 +40,8 @@ class RunHandle:
 
     def __init__(self) -> None:
         self._done = threading.Event()
-        self._lock = threading.Lock()
+        # Reentrant: the finalizer of a dropped stream may give up while its own thread is in here.
+        self._lock = threading.RLock()
         self._callbacks: list[Callable[[RunHandle], object]] = []
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -96,15 +110,26 @@ class Ticket:
         self.context = contextvars.copy_context()
         """The caller's context variables; the run happens in them."""
 
+    def withdrawn(self, error: BaseException) -> None:
+        """No run will take it: tell whoever waits for its result."""
+        if self.handle is not None:
+            self.handle.finish(None, error)
+        if self.stream is not None:
+            self.stream.complete(None)
+
+    def refuse(self) -> None:
+        """No run will take it, because the agent was stopped."""
+        self.withdrawn(stopped_error())
+
 
 class ActiveRun:
     """The run in progress; its fields are guarded by the lock of the channels."""
 
-    __slots__ = ("accepting", "current", "polled", "responses", "signal", "ticket")
+    __slots__ = ("accepting", "current", "followed", "polled", "responses", "signal", "ticket")
 
     def __init__(self, ticket: Ticket) -> None:
         self.ticket = ticket
-        outer = ticket.context.get(current_scope)
+        outer = enclosing_scope(ticket.context)
         self.signal = AbortSignal(outer.signal if outer is not None else None)
         """The run's signal: aborted too with the run whose tool or hook prompted this one."""
         if ticket.abort_reason is not None:
@@ -113,6 +138,8 @@ class ActiveRun:
         """Those whose response comes next; several only for follow-ups taken all at once."""
         self.accepting = True
         """Whether a message accepted now still joins this run."""
+        self.followed = False
+        """Whether a message was accepted after the run's abort."""
         self.responses: list[Response] = []
         self.polled: tuple[Ticket, ...] = ()
         """Follow-ups handed to the loop and not yet known to be delivered."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from yiemagent.agent.queues import Channels
-from yiemagent.agent.results import Response, RunResult
+from yiemagent.agent.results import Response, RunResult, stopped_error
 from yiemagent.agent.tickets import ActiveRun
 from yiemagent.errors import LlmError, RunAborted
 from yiemagent.events import AgentEnd, Event
@@ -67,44 +68,52 @@ class LiveRun:
 def _agent_loop(channels: Channels, agent_ref: weakref.ref[Agent]) -> None:
     """Take tickets and run them until stopped, idle for long, or the agent is gone."""
     try:
-        while True:
-            active = channels.next_run(IDLE_SECONDS)
-            if active is None:
-                return
-            agent = agent_ref()
-            if agent is None:
-                break
-            _run_ticket(agent, channels, active)
-            del agent, active
-    except BaseException:
-        logger.exception("the agent's thread failed")
-    channels.lost_thread()
-    agent = agent_ref()
-    if agent is not None:
-        agent._ensure_thread()
-
-
-def _run_ticket(agent: Agent, channels: Channels, active: ActiveRun) -> None:
-    live = LiveRun(active)
-    agent._begin(live)
-    ticket = active.ticket
-
-    def emit(event: Event) -> None:
-        agent._emit(live, event)
-
-    try:
-        ticket.context.run(agent._execute, live, emit)
+        while (active := channels.next_run(IDLE_SECONDS)) is not None:
+            _run_ticket(agent_ref, channels, active)
+            del active
     except BaseException as error:
-        logger.exception("the run ended in an unexpected way")
-        if live.end is None:
-            live.end = AgentEnd(tuple(live.new_messages), "error", error)
+        channels.thread_died(error)
+        raise
+    agent = agent_ref()
+    if agent is not None and channels.stopping:
+        agent._threads.close()  # Whoever stopped it did not wait for this thread.
+
+
+def _run_ticket(agent_ref: weakref.ref[Agent], channels: Channels, active: ActiveRun) -> None:
+    live, ticket = LiveRun(active), active.ticket
+    problem = _perform(agent_ref, live)
     if live.end is None:
-        live.end = AgentEnd(tuple(live.new_messages), "error", LlmError("the run ended without a word"))
+        error = problem or LlmError("the run ended without a word")
+        live.end = AgentEnd(tuple(live.new_messages), "error", error)
+    # From here on the agent is not held: it may be dropped while its answer waits for room.
     channels.end_run(active, live.response())
     live.signal.detach()
-    agent._ended(live)
+    agent = agent_ref()
+    if agent is not None:
+        agent._ended(live)
+    del agent
     if ticket.handle is not None:
         result = live.result()
         ticket.handle.finish(result, result.failure())
     if ticket.stream is not None:
         ticket.stream.complete(None)
+    if problem is not None:
+        with suppress(Exception):  # Last, and contained: whoever waits has been answered.
+            logger.error("the run ended in an unexpected way", exc_info=problem)
+
+
+def _perform(agent_ref: weakref.ref[Agent], live: LiveRun) -> BaseException | None:
+    """Run it; what should never be raised is returned."""
+    agent = agent_ref()
+    if agent is None:
+        return stopped_error()
+
+    def emit(event: Event) -> None:
+        agent._emit(live, event)
+
+    try:
+        agent._begin(live)
+        live.active.ticket.context.run(agent._execute, live, emit)
+    except BaseException as error:
+        return error
+    return None
