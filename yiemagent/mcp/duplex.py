@@ -41,6 +41,9 @@ class DuplexConnection:
         label: What messages call the server.
     """
 
+    mirrors_headers = False
+    """Such wires have no headers, so a tool may ask for any (see ``ToolCalls.list``)."""
+
     def __init__(self, receiver: Receiver, label: str) -> None:
         self._receiver = receiver
         self._label = label

@@ -99,7 +99,7 @@ class ServerLink:
             label=self.label,
             probe_timeout=options.probe_timeout,
         )
-        self._on_session: Callable[[], object] | None = None
+        self._on_session: weakref.WeakMethod[Callable[[], object]] | None = None
         this = weakref.ref(self)
         self._connector = Connector(
             transport,
@@ -126,13 +126,17 @@ class ServerLink:
         return self._connector.current or self._connector.session(deadline, signal)
 
     def on_session(self, callback: Callable[[], object]) -> None:
-        """Call *callback* whenever a new session is there. It must return at once."""
-        self._on_session = callback
+        """Call *callback*, a method, whenever a new session is there. It must return at once.
+
+        Held weakly: what it belongs to holds this link.
+        """
+        self._on_session = weakref.WeakMethod(callback)
 
     def announce(self) -> None:
         """Tell whoever waits for a new session."""
-        if self._on_session is not None:
-            self._on_session()
+        callback = None if self._on_session is None else self._on_session()
+        if callback is not None:
+            callback()
 
     def prepare(self, session: Session, deadline: Deadline, signal: AbortSignal) -> None:
         """Repeat the wish for logs, which a session forgets when it ends."""
