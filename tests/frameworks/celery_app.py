@@ -14,7 +14,11 @@ app = Celery(
     "cellar",
     broker="filesystem://",
     backend=f"file://{FOLDER}/results",
-    broker_transport_options={"data_folder_in": f"{FOLDER}/queue", "data_folder_out": f"{FOLDER}/queue"},
+    broker_transport_options={
+        "data_folder_in": f"{FOLDER}/queue",
+        "data_folder_out": f"{FOLDER}/queue",
+        "control_folder": f"{FOLDER}/control",
+    },
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
 )

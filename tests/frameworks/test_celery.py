@@ -21,7 +21,7 @@ for name in ("anna", "ben", "cleo"):
 
 def test_an_agent_made_before_the_prefork_answers_in_the_worker(tmp_path: pathlib.Path) -> None:
     """D-09: celery imports the module, then forks its pool."""
-    for folder in ("queue", "results"):
+    for folder in ("queue", "results", "control"):
         (tmp_path / folder).mkdir()
     env = {
         **os.environ,
