@@ -119,7 +119,15 @@ def test_a_search_says_which_words_it_did_not_find() -> None:
     found = search_wines("vanilla zebra")
 
     assert found["words_not_found"] == ["zebra"]
+    assert (found["words_fitted"], found["words_asked"]) == (1, 2)
     assert found["count"] > 0
+
+
+def test_wines_of_one_grape_come_before_blends_of_it() -> None:
+    """Who asks for Riesling does not mean a blend of five."""
+    first, *_, last = search_wines(grape="Riesling", max_results=20)["wines"]
+    assert first["grapes"] == ["Riesling"]
+    assert len(last["grapes"]) > 1
 
 
 def test_a_lower_limit_above_the_upper_one_is_refused_in_words() -> None:

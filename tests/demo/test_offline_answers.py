@@ -14,6 +14,11 @@ import pytest
         ("Which wines have notes of oak and vanilla?", "search_wines", {"query": "oak vanilla"}),
         ("I want a wine that smells like roses", "search_wines", {"query": "roses"}),
         ("an unoaked Chardonnay", "search_wines", {"grape": "Chardonnay", "exclude": "oak"}),
+        ("pinot noir from outside France", "search_wines", {"grape": "Pinot Noir", "exclude": "france"}),
+        ("I don't like oak, what white would you suggest?", "search_wines", {"exclude": "oak"}),
+        ("any Rieslings that aren't sweet?", "search_wines", {"grape": "Riesling", "exclude": "sweet"}),
+        ("How expensive is the cheapest Burgundy?", "search_wines", {"sort": "cheapest first"}),
+        ("What pairs with blue cheese above 40 euros?", "pair_with_food", {"min_price": 40.0}),
         ("white wine without oak below 25 euros", "search_wines", {"exclude": "oak", "max_price": 25.0}),
         ("a spicy red from Australia under 50", "search_wines", {"query": "spicy", "country": "Australia"}),
         (
@@ -106,6 +111,26 @@ def test_nothing_within_a_limit_leads_to_a_second_look_without_it(talk: Any) -> 
 
     assert talk.turns == 3
     assert answer.startswith("There are no red wines up to 3 euros in the cellar. The nearest, at any price:")
+
+
+def test_a_meal_of_several_courses_gets_a_wine_for_each(talk: Any) -> None:
+    """One call for each, in one turn; the occasion is no course."""
+    answer = talk.ask("3 wines for a dinner party: fish, lamb and chocolate dessert")
+
+    assert [arguments["dish"] for _, arguments in talk.calls] == ["fish", "lamb", "chocolate dessert"]
+    assert talk.turns == 2
+    assert answer.startswith("One wine for each:")
+
+
+def test_a_partial_fit_is_not_called_a_fit(talk: Any) -> None:
+    """No wine has all three notes, and the answer says so."""
+    answer = talk.ask("wines with notes of leather, tobacco or cedar")
+    assert answer.startswith("No wine has all of that; 17 have one of the three.")
+
+
+def test_a_word_that_means_nothing_is_named(talk: Any) -> None:
+    """A suggestion is not passed off as an answer to something else."""
+    assert talk.ask("a bottle of organic wine").startswith('The cellar book says nothing of "organic".')
 
 
 def test_a_name_the_cellar_does_not_know_is_not_glossed_over(talk: Any) -> None:

@@ -11,7 +11,17 @@ from yiemagent.demo.cellar.database import Wine, select
 from yiemagent.demo.cellar.synonyms import BODY_WORDS, TASTE_FAMILIES, countries_of, grape_names
 from yiemagent.demo.cellar.wording import fold, stem, words
 
-__all__ = ["Colour", "Filters", "Sort", "exclude_words", "fitting", "rank", "sort_wines"]
+__all__ = [
+    "Colour",
+    "Filters",
+    "Ranking",
+    "Sort",
+    "exclude_words",
+    "fitting",
+    "lead_with_grape",
+    "rank",
+    "sort_wines",
+]
 
 Colour: TypeAlias = Literal["red", "white", "rosé", "sparkling", "sweet", "fortified"]
 Sort: TypeAlias = Literal["best match", "cheapest first", "dearest first", "oldest first", "youngest first"]
@@ -84,30 +94,46 @@ def _marks(values: Iterable[object]) -> str:
     return ", ".join("?" for _ in values)
 
 
-def rank(wines: Iterable[Wine], query: str) -> tuple[list[Wine], list[str]]:
-    """The wines that say something of *query*, best first, and the words that none of them fits.
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The wines that fit most words of a query, best first."""
 
-    Wines that fit every word leave those that fit only some behind. A query of nothing but
-    filler words lets every wine through.
-    """
+    wines: list[Wine]
+    words: int = 0
+    """How many words the query has, without filler words."""
+    fitted: int = 0
+    """How many of them each of the wines fits."""
+    not_found: tuple[str, ...] = ()
+    """The words that none of the wines fits."""
+
+
+def rank(wines: Iterable[Wine], query: str) -> Ranking:
+    """Rank *wines* by the words of *query*; one of nothing but filler words lets every wine through."""
     wanted = [word for word in dict.fromkeys(words(query)) if word not in _FILLERS]
     pool = list(wines)
     if not wanted:
-        return pool, []
+        return Ranking(pool)
     scored = []
-    found: set[str] = set()
     for wine in pool:
-        scores = {word: score for word in wanted if (score := _score(wine, word))}
+        scores = [score for word in wanted if (score := _score(wine, word))]
         if scores:
-            found.update(scores)
-            scored.append((-len(scores), -sum(scores.values()), wine.price, wine.id, wine))
+            scored.append((-len(scores), -sum(scores), wine.price, wine.id, wine))
     scored.sort(key=lambda entry: entry[:-1])
     most = -scored[0][0] if scored else 0
     best = [entry[-1] for entry in scored if -entry[0] == most]
-    missed = [word for word in wanted if word not in found] if most < len(wanted) else []
-    if most < len(wanted) and not missed:
-        missed = [word for word in wanted if not any(_score(wine, word) for wine in best)]
-    return best, missed
+    missed = tuple(word for word in wanted if not any(_score(wine, word) for wine in best))
+    return Ranking(best, len(wanted), most, missed)
+
+
+def lead_with_grape(wines: Iterable[Wine], grape: str) -> list[Wine]:
+    """*wines* with those first that are made of *grape* alone or mostly."""
+    names = grape_names(fold(grape))
+
+    def place(wine: Wine) -> tuple[int, int]:
+        at = next((at for at, name in enumerate(wine.grapes) if fold(name) in names), len(wine.grapes))
+        return at, len(wine.grapes)
+
+    return sorted(wines, key=place)
 
 
 def exclude_words(wines: Iterable[Wine], unwanted: str) -> list[Wine]:

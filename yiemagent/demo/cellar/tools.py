@@ -12,7 +12,16 @@ from typing import Any
 
 from yiemagent.demo.cellar.database import Wine, all_wines
 from yiemagent.demo.cellar.pairing import REASONS, kinds_of_food
-from yiemagent.demo.cellar.search import Colour, Filters, Sort, exclude_words, fitting, rank, sort_wines
+from yiemagent.demo.cellar.search import (
+    Colour,
+    Filters,
+    Sort,
+    exclude_words,
+    fitting,
+    lead_with_grape,
+    rank,
+    sort_wines,
+)
 
 __all__ = [
     "cellar_tools",
@@ -69,12 +78,15 @@ def search_wines(
         from_vintage=from_vintage,
         to_vintage=to_vintage,
     )
-    wines, missed = rank(fitting(filters), query)
+    ranking = rank(fitting(filters), query)
+    wines = ranking.wines if query or grape is None else lead_with_grape(ranking.wines, grape)
     wines = sort_wines(exclude_words(wines, exclude), sort)
     shown = wines[: _between(1, max_results, _MOST_RESULTS)]
     answer: dict[str, Any] = {"count": len(wines), "wines": [wine.summary() for wine in shown]}
-    if missed:
-        answer["words_not_found"] = missed
+    if ranking.fitted < ranking.words:
+        answer["words_asked"] = ranking.words
+        answer["words_fitted"] = ranking.fitted
+        answer["words_not_found"] = list(ranking.not_found)
     return answer
 
 
@@ -164,6 +176,7 @@ def pair_with_food(
     dish: str,
     colour: Colour | None = None,
     country: str | None = None,
+    min_price: float | None = None,
     max_price: float | None = None,
     max_results: int = 3,
 ) -> dict[str, Any]:
@@ -173,6 +186,7 @@ def pair_with_food(
         dish: What is on the table, such as "roast duck" or "blue cheese".
         colour: Only wines of this colour or kind.
         country: Only this country, or a larger place such as "Europe".
+        min_price: Lowest price in euros.
         max_price: Highest price in euros.
         max_results: How many wines to return at most, 1 to 20.
     """
@@ -181,7 +195,7 @@ def pair_with_food(
         raise ValueError(f"the cellar book says nothing of {dish!r}; it knows {', '.join(REASONS)}")
     wines = [
         wine
-        for wine in fitting(Filters(colour=colour, country=country, max_price=max_price))
+        for wine in fitting(Filters(colour=colour, country=country, min_price=min_price, max_price=max_price))
         if any(kind in wine.pairs_with for kind in kinds)
     ]
     wines.sort(key=lambda wine: (*_fit(wine, kinds), wine.price))
@@ -258,10 +272,10 @@ def _find(wanted: str) -> Wine:
         if int(name) not in by_id:
             raise ValueError(f"there is no wine with id {name}; ids go from 1 to {max(by_id)}")
         return by_id[int(name)]
-    best, missed = rank(all_wines(), name)
-    if not best:
+    ranking = rank(all_wines(), name)
+    if not ranking.wines:
         raise ValueError(f"there is no wine called {wanted!r}; search_wines finds names and ids")
-    if missed:
-        near = ", ".join(f"{wine.title} (id {wine.id})" for wine in best[:3])
+    if ranking.not_found:
+        near = ", ".join(f"{wine.title} (id {wine.id})" for wine in ranking.wines[:3])
         raise ValueError(f"there is no wine called {wanted!r}; the nearest are {near}")
-    return best[0]
+    return ranking.wines[0]

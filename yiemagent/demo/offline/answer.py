@@ -72,8 +72,10 @@ def _surprise(scene: Scene, desk: Desk) -> str:
     wines = [wine for result in found for wine in result["wines"]]
     if not wines:
         return f"There is nothing up to {money(budget)} in the cellar."
+    unknown = " or ".join(f'"{word}"' for word in scene.wish.unknown[:3])
+    nothing = f"The cellar book says nothing of {unknown}. " if unknown else ""
     return (
-        f"Without more to go on, one of each colour up to {money(budget)}:\n{listing(wines)}\n"
+        f"{nothing}Without more to go on, one of each colour up to {money(budget)}:\n{listing(wines)}\n"
         "Tell me a taste, a dish, a place or a price and I will look again."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from yiemagent.demo.cellar.wording import fold
@@ -49,12 +49,15 @@ _BEFORE_NAMES = frozenset({"from", "by", "called", "named"})
 _ASKS_FOR = re.compile(
     r"\b(do you|have you|you) (have|got|sell|stock)\b|\b(is|are) there\b|\b(find|search|look\w* for)\b"
 )
-_AFTER_NOT = frozenset({"too", "very", "so", "any", "much", "from", "the", "notes", "of", "a", "an"})
+_AFTER_NOT = frozenset(
+    {"too", "very", "so", "any", "much", "from", "the", "notes", "of", "a", "an", "t", "like", "want", "be"}
+)
 _COLOURS = frozenset({"red", "reds", "white", "whites"})
 _CUISINES = frozenset({"vegan", "vegetarian", "thai", "indian", "mexican", "szechuan", "spicy"})
 _NOUN = re.compile(r"\bwines?\b")
 _FIRST_FEW = re.compile(r"\bfirst (\d|two|three|four)\b")
 _UNLESS = re.compile(r"^(not|no|without)\b")
+_PAUSE = re.compile(r"[,;:]\s")
 _EVERYTHING = 20
 _SHORT = 3
 
@@ -90,6 +93,8 @@ class Wish:
     """Places in the list shown last, from 0; -1 is the last one."""
     step: str | None = None
     """cheaper, dearer, older or younger than what was shown."""
+    unknown: tuple[str, ...] = ()
+    """Words that mean nothing to the stand-in and that it did not search for."""
     points: str | None = None
     """``one`` or ``several``: the question is about what was shown."""
     follows: bool = False
@@ -112,7 +117,7 @@ class Wish:
 def read_wish(question: str) -> Wish:
     """Read one question by itself; ``conversation`` puts it together with those before it."""
     numbers = read_numbers(question)
-    text = fold(numbers.rest)
+    text = fold(_PAUSE.sub(" and ", numbers.rest))
     folded = fold(question)
     tokens = text.split()
     notes_at = _notes_segment(text, tokens, folded)
@@ -133,7 +138,7 @@ def _with_unknown_words(wish: Wish, unknown: list[str], folded: str) -> Wish:
         return replace(wish, kind="pair", dish=" ".join(unknown))
     if _ASKS_FOR.search(folded):
         return replace(wish, kind="search", terms=_unique(unknown))
-    return wish
+    return replace(wish, unknown=_unique(unknown))
 
 
 def _assemble(
@@ -157,7 +162,7 @@ def _assemble(
         max_price=numbers.max_price,
         from_vintage=numbers.from_vintage,
         to_vintage=numbers.to_vintage,
-        sort=next(iter(by.get("order", [])), None),
+        sort=_order(spots, tokens),
         limit=numbers.limit or (_EVERYTHING if _ALL.search(folded) else None),
         picks=_picks(folded),
         step=_STEPS[step.group()] if step else None,
@@ -251,26 +256,22 @@ def _excluded(tokens: list[str]) -> tuple[list[str], set[int]]:
             at.add(index)
         if token not in phrasing.NEGATIONS:
             continue
-        skip = index + 1
-        while skip < len(tokens) and tokens[skip] in (
-            "too",
-            "very",
-            "so",
-            "any",
-            "much",
-            "from",
-            "the",
-            "notes",
-            "of",
-        ):
-            skip += 1
-        first = skip
-        while skip < len(tokens) and (skip == first or phrasing.is_taste(tokens[skip])):
-            if tokens[skip] not in phrasing.SMALL_WORDS or tokens[skip] in _COLOURS:
-                unwanted.append(tokens[skip])
-                at.add(skip)
-            skip += 2 if skip + 1 < len(tokens) and tokens[skip + 1] in ("or", "and", "nor") else 1
+        first = index + 1
+        while first < len(tokens) and tokens[first] in _AFTER_NOT:
+            first += 1
+        for place in _listed(tokens, first):
+            if tokens[place] not in phrasing.SMALL_WORDS or tokens[place] in _COLOURS:
+                unwanted.append(tokens[place])
+                at.add(place)
     return unwanted, at
+
+
+def _listed(tokens: list[str], first: int) -> Iterator[int]:
+    """The places of a list of tastes that begins with any word: ``oak or vanilla``."""
+    place = first
+    while place < len(tokens) and (place == first or phrasing.is_taste(tokens[place])):
+        yield place
+        place += 2 if tokens[place + 1 : place + 2] in (["or"], ["nor"]) else 1
 
 
 def _words_left(
@@ -280,11 +281,24 @@ def _words_left(
     terms: list[str] = []
     unknown: list[str] = []
     for at, token in enumerate(tokens):
-        if at in covered or token in phrasing.SMALL_WORDS or (token.isdecimal() and len(token) < _SHORT):
+        if (
+            at in covered
+            or token in phrasing.SMALL_WORDS | phrasing.NEGATIONS
+            or (token.isdecimal() and len(token) < _SHORT)
+        ):
             continue
         asked = at in notes_at or (at > 0 and tokens[at - 1] in _BEFORE_NAMES) or phrasing.is_taste(token)
         (terms if asked else unknown).append(token)
     return terms, unknown
+
+
+def _order(spots: list[Spot], tokens: list[str]) -> str | None:
+    """The order that is asked for; ``how expensive is the cheapest`` asks for the cheapest."""
+    orders = [found for found in spots if found.category == "order"]
+    superlatives = [
+        found for found in orders if tokens[found.start] == "most" or tokens[found.end - 1].endswith("est")
+    ]
+    return next((found.value for found in [*superlatives, *orders]), None)
 
 
 def _dish(spots: list[Spot], tokens: list[str]) -> str | None:
@@ -293,7 +307,9 @@ def _dish(spots: list[Spot], tokens: list[str]) -> str | None:
     end = -1
     for found in spots:
         if found.category == "food":
-            joint = " " if found.start == end else " and "
+            joint = (
+                " " if found.start == end else " with " if "with" in tokens[end : found.start] else " and "
+            )
             dish += (joint if dish else "") + " ".join(tokens[found.start : found.end])
             dish += " food" if tokens[found.end - 1] in _CUISINES else ""
             end = found.end

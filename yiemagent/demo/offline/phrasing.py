@@ -33,6 +33,7 @@ COLOUR_WORDS: Mapping[str, str] = {
     "blush": "rosé",
     "sparkling": "sparkling",
     "sparkler": "sparkling",
+    "fizzy": "sparkling",
     "bubbly": "sparkling",
     "bubble": "sparkling",
     "fizz": "sparkling",
@@ -210,7 +211,10 @@ SURPRISE = re.compile(r"\b(recommend\w*|suggest\w*|surprise|something|tonight|gi
 NOTE_TRIGGER = re.compile(
     r"\b(notes?|hints?|tastes?|tasting|aromas?|smells?|smelling|flavou?rs?|nose|scent|touch)( of| like)?\b"
 )
-NEGATIONS = frozenset({"no", "not", "without", "except", "non"})
+NEGATIONS = frozenset(
+    words("no not without except non outside hate hates dislike dislikes avoid don doesn aren isn never")
+)
+"""``don`` and its like are what is left of ``don't``."""
 SEGMENT_ENDS = frozenset(
     words(
         """
@@ -223,6 +227,10 @@ SEGMENT_ENDS = frozenset(
 SMALL_WORDS = frozenset(
     words(
         """
+        afternoon anniversary aunt birthday boss boyfriend brother colleague couple dad day evening
+        family father friend friends girlfriend grandfather grandma grandmother grandpa guest guests
+        holiday husband left month mother mum neighbour parents person sell seller sister somebody summer
+        uncle wedding week weekend wife winter year
         a about above again all also am an and another any anything are around as at available be been below
         better bodied both bottle bottles bring but by can cellar cheaper cheers choose could dearer did do
         does else euro euros ever find first for from get give glass go goes good got great had has have

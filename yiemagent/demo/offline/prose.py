@@ -66,12 +66,10 @@ def describe(wish: Wish, count: int = 2) -> str:
 
 def _without(wish: Wish) -> list[str]:
     adjectives = [ADJECTIVES.get(word, word) for word in wish.exclude if is_adjective(word)]
-    nouns = [word for word in wish.exclude if not is_adjective(word)]
-    texts = [
-        f"that are not {joined(adjectives, 'or')}" if adjectives else "",
-        f"without {joined(nouns, 'or')}" if nouns else "",
-    ]
-    return [text for text in texts if text]
+    tastes = [word for word in wish.exclude if is_taste(word) and not is_adjective(word)]
+    others = [word.title() for word in wish.exclude if not is_taste(word)]
+    texts = (("that are not", adjectives), ("without", tastes), ("but not", others))
+    return [f"{opening} {joined(words, 'or')}" for opening, words in texts if words]
 
 
 def _prices(wish: Wish) -> str:

@@ -92,13 +92,21 @@ def _superlative(wish: Wish, found: dict[str, Any], desk: Desk) -> str:
 
 def _headline(wish: Wish, found: dict[str, Any], shown: int) -> str:
     count = found["count"]
+    if "words_fitted" in found:
+        verb = "has" if count == 1 else "have"
+        part = f"{number(found['words_fitted'])} of the {number(found['words_asked'])}"
+        return f"No wine has all of that; {number(count)} {verb} {part}. Here {_are(shown)}:"
     what = sentence_case(of_kind(wish, count))
     fits = "is in the cellar" if count == 1 else "are in the cellar"
     order = _ORDERS[wish.sort][1] if wish.sort else "the best matches" if wish.terms else ""
     if shown < count:
-        some = f"{'Here are' if shown > 1 else 'Here is'} {number(shown)}"
+        some = f"Here {_are(shown)}"
         return f"{what} {fits}. {some}{', ' + order if order else ''}:"
     return f"{what} {fits}:"
+
+
+def _are(count: int) -> str:
+    return f"{'are' if count > 1 else 'is'} {number(count)}"
 
 
 def _missed(found: dict[str, Any]) -> str:

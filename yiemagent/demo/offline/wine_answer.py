@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from yiemagent.demo.cellar.pairing import DISHES
 from yiemagent.demo.offline.conversation import Scene
 from yiemagent.demo.offline.desk import CannotLookUp, Desk
-from yiemagent.demo.offline.prose import describe, joined, listing, money, plural
+from yiemagent.demo.offline.prose import describe, entry, joined, listing, money, plural
 from yiemagent.demo.offline.search_answer import limits_of
 
 __all__ = ["answer_details", "answer_food_for", "answer_pair", "answer_similar", "answer_suits", "shown_wine"]
+
+_PAIR_LIMITS = ("colour", "country", "min_price", "max_price")
+_MOST_COURSES = 4
 
 
 def answer_details(scene: Scene, desk: Desk) -> str:
@@ -60,12 +64,14 @@ def answer_similar(scene: Scene, desk: Desk) -> str:
 
 
 def answer_pair(scene: Scene, desk: Desk) -> str:
-    """Wines for a dish, and why."""
+    """Wines for a dish, or one for each of several, and why."""
     wish = scene.wish
-    dish = wish.dish or "dinner"
-    asked = {
-        key: value for key, value in limits_of(wish).items() if key in ("colour", "country", "max_price")
-    }
+    limits = limits_of(wish)
+    asked = {name: limits[name] for name in _PAIR_LIMITS if name in limits}
+    dishes = _dishes(wish.dish or "dinner")
+    if len(dishes) > 1:
+        return _menu(dishes, asked, desk)
+    (dish,) = dishes
     found = desk.ask("pair_with_food", dish=dish, **asked, max_results=wish.limit)
     if not found["wines"]:
         anyway = desk.ask("pair_with_food", dish=dish)
@@ -73,6 +79,22 @@ def answer_pair(scene: Scene, desk: Desk) -> str:
         return f"No {wanted} go with {dish}. Others do:\n{listing(anyway['wines'])}"
     why = _reasons(dish, found)
     return f"With {dish} ({why}) I would open one of these:\n{listing(found['wines'])}"
+
+
+def _dishes(dish: str) -> list[str]:
+    """The courses of a meal; an occasion is none when there is something to eat."""
+    parts = dish.split(" and ")
+    courses = [part for part in parts if DISHES.get(part) != "aperitif"]
+    return (courses or parts)[:_MOST_COURSES]
+
+
+def _menu(dishes: list[str], asked: dict[str, Any], desk: Desk) -> str:
+    results = desk.ask_all(("pair_with_food", {"dish": dish, **asked, "max_results": 1}) for dish in dishes)
+    lines: list[str] = []
+    for dish, found in zip(dishes, results, strict=True):
+        wine = entry(found["wines"][0]) if found["wines"] else "nothing within these limits."
+        lines.append(f"{len(lines) + 1}. With {dish}: {wine}")
+    return "\n".join(["One wine for each:", *lines])
 
 
 def _reasons(dish: str, found: Mapping[str, Any]) -> str:
