@@ -17,8 +17,8 @@ from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.http_auth import HttpAuth, make_auth
 from yiemagent.mcp.http_link import HttpLink, HttpOptions
 from yiemagent.mcp.http_wire import HttpWire, WireConnection
-from yiemagent.mcp.oauth.metadata import origin_of
 from yiemagent.mcp.options import ClientKeywords
+from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.transport import Connection, FallbackEra, Receiver
 from yiemagent.net.http import checked_headers
 from yiemagent.net.public_url import public_url

@@ -23,10 +23,11 @@ from yiemagent.mcp.http_auth import AuthCall, Challenge
 from yiemagent.mcp.oauth.discovery import discover_resource, discover_server
 from yiemagent.mcp.oauth.dpop import DPoP
 from yiemagent.mcp.oauth.grants import AuthorizationCode, Grant, Wanted
-from yiemagent.mcp.oauth.metadata import AuthorizationServer, canonical_resource, origin_of
+from yiemagent.mcp.oauth.metadata import AuthorizationServer, canonical_resource
 from yiemagent.mcp.oauth.scopes import select_scopes
 from yiemagent.mcp.oauth.store import MemoryTokenStore, StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import Token
+from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.waiting import wait_for
 
 __all__ = ["OAuth"]

@@ -16,10 +16,10 @@ from yiemagent.mcp.oauth.metadata import (
     ProtectedResource,
     covers,
     json_object,
-    origin_of,
     parse_resource,
     require_secure,
 )
+from yiemagent.mcp.origin import origin_of
 
 __all__ = ["discover_resource", "discover_server", "resource_metadata_urls", "server_metadata_urls"]
 

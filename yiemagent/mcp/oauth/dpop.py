@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from yiemagent.mcp.oauth.jwt import base64url, load_private_key, new_key, private_pem, public_jwk, sign_jwt
-from yiemagent.mcp.oauth.metadata import origin_of
+from yiemagent.mcp.origin import origin_of
 
 __all__ = ["DPoP"]
 

@@ -112,7 +112,7 @@ def _sign(data: bytes, key: Any, algorithm: str) -> bytes:
 
     if algorithm == "EdDSA":
         return bytes(key.sign(data))
-    digest = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}[algorithm[2:]]()
+    digest: Any = getattr(hashes, f"SHA{algorithm[2:]}")()
     if algorithm in _CURVES:
         if key.curve.name != _CURVES[algorithm][0]:
             raise ValueError(f"it is on the curve {key.curve.name}, not on {_CURVES[algorithm][1]}")

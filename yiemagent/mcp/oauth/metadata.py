@@ -9,24 +9,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from yiemagent.errors import McpAuthorizationError
 from yiemagent.mcp.http_auth import HttpAnswer
+from yiemagent.mcp.origin import is_loopback, origin_of
 
 __all__ = [
     "AuthorizationServer",
     "ProtectedResource",
     "canonical_resource",
     "covers",
-    "is_loopback",
     "json_object",
-    "origin_of",
     "parse_resource",
     "require_secure",
 ]
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +136,6 @@ def json_object(answer: HttpAnswer) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _port(parts: SplitResult) -> int | None:
-    return parts.port or _DEFAULT_PORTS.get(parts.scheme)
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of *url*, in lower case and without a default port."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    port = f":{parts.port}" if parts.port and parts.port != _DEFAULT_PORTS.get(parts.scheme) else ""
-    return f"{parts.scheme}://{host}{port}"
-
-
 def canonical_resource(url: str) -> str:
     """The resource identifier of an MCP server that publishes none: its URL without query, fragment
     and trailing slash (specification 2026-07-28, "Canonical Server URI")."""
@@ -160,21 +144,11 @@ def canonical_resource(url: str) -> str:
 
 def covers(resource: str, url: str) -> bool:
     """Whether *resource* identifies the MCP server at *url*: same origin, and its path or one above it."""
-    mine, asked = urlsplit(url), urlsplit(resource)
-    if asked.fragment or (mine.scheme, mine.hostname, _port(mine)) != (
-        asked.scheme,
-        asked.hostname,
-        _port(asked),
-    ):
+    asked = urlsplit(resource)
+    if asked.fragment or origin_of(resource) != origin_of(url):
         return False
     above = asked.path.rstrip("/") + "/"
-    return (mine.path.rstrip("/") + "/").startswith(above)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the host of *url* is this machine by its very name."""
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
+    return (urlsplit(url).path.rstrip("/") + "/").startswith(above)
 
 
 def require_secure(url: str, what: str, *, insecure: bool = False) -> str:

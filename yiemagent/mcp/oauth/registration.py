@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 from yiemagent.errors import ConfigurationError, McpAuthorizationError
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.oauth.client import OAuthClient
-from yiemagent.mcp.oauth.metadata import AuthorizationServer, is_loopback, json_object
+from yiemagent.mcp.oauth.metadata import AuthorizationServer, json_object
 from yiemagent.mcp.oauth.store import StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import oauth_error
+from yiemagent.mcp.origin import is_loopback
 
 __all__ = ["ClientIdentity", "check_metadata_url", "known_client", "obtain_client", "register"]
 
