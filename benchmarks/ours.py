@@ -24,7 +24,7 @@ class Agent:
 
     def run(self, prompt: str, history: Sequence[Message] = ()) -> str:
         """One conversation, after *history*; the final text."""
-        self.agent.messages = history  # type: ignore[assignment]
+        self.agent.messages = history
         return self.agent.run(prompt).text
 
     def stream(self, prompt: str) -> int:

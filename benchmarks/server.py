@@ -76,7 +76,7 @@ def _plain(script: dict[str, int], body: bytes) -> bytes:
 def _streamed(script: dict[str, int]) -> bytes:
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": f" tok{number % 10}"} for number in range(script["deltas"])]
-    events = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    events: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     events.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     out = [
         (

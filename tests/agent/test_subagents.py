@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from yiemagent import Agent, AbortSignal
+from yiemagent import AbortSignal, Agent
 from yiemagent.agent.registry import AgentRegistry
 from yiemagent.agent.subagents import SubagentPool
 from yiemagent.errors import ConfigurationError, RunAborted
