@@ -119,15 +119,14 @@ class NatsLink:
             await hang_up(line)
 
     async def mute(self) -> None:
-        """Listen to nothing any more, while what was received is still answered."""
+        """Listen to nothing any more; what NATS has sent until then is still handed on."""
         self._subscriptions = ()
         line = self._line
         if line is None:
             return
         try:
             for subscription in line.subscriptions:
-                await subscription.unsubscribe()
-            await line.client.flush(self._options.dial_timeout)
+                await subscription.drain()
         except Exception as exc:
             logger.debug("url=%s | could not unsubscribe: %s", line.place, words(exc))
 

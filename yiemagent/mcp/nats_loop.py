@@ -126,6 +126,9 @@ class PrivateLoop:
             task.cancel()
         if tasks:
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=STOP_PATIENCE))
+        # A transport closes its socket a turn after it was told to.
+        for _ in range(3):
+            self._loop.run_until_complete(asyncio.sleep(0))
 
     def end(self) -> None:
         """Cancel what runs and end the thread; waits for it a little, unless called from it."""

@@ -65,6 +65,8 @@ class McpServer(MessageServer):
         if page_size < 1:
             raise ConfigurationError(f"page_size must be 1 or more, got {page_size!r}")
         self._registry = ToolRegistry(tools)
+        for tool in self._registry:
+            tool.wire_schema  # noqa: B018 - made of the signature now, so that a wrong one is told here
         self._info = {"name": name, "version": version or our_name_and_version()["version"]}
         if title is not None:
             self._info["title"] = title

@@ -17,6 +17,7 @@ from yiemagent.errors import ConfigurationError, McpProtocolError
 from yiemagent.mcp.eras import LEGACY_VERSIONS, MODERN_VERSIONS, VERSION_META
 from yiemagent.mcp.jsonrpc import (
     HEADER_MISMATCH,
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
@@ -56,6 +57,7 @@ STATUS = {
     411: "411 Length Required",
     413: "413 Content Too Large",
     415: "415 Unsupported Media Type",
+    500: "500 Internal Server Error",
 }
 
 
@@ -131,6 +133,10 @@ class McpWsgi:
             return self._route(environ, start_response)
         except _Answered as answer:
             return _reply(start_response, answer.status, answer.message, answer.headers)
+        except Exception as exc:
+            logger.exception("path=%s | the server could not answer", environ.get("PATH_INFO"))
+            failure = make_error(None, INTERNAL_ERROR, f"{type(exc).__name__}: {exc}")
+            return _reply(start_response, 500, failure, [])
 
     def close(self) -> None:
         """Abort what runs and end every stream."""

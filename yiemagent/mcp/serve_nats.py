@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -42,6 +42,9 @@ __all__ = ["NatsServing", "serve_nats"]
 logger = logging.getLogger(__name__)
 
 VERSION_HEADER = "MCP-Protocol-Version"
+STEP_PATIENCE = 1.0
+"""Seconds for unsubscribing, and for disconnecting."""
+
 LEGACY_OVER_NATS = tuple(version for version in LEGACY_VERSIONS if era_of(version).version_header)
 """Without a session a version must be said by each request; older ones have no header for it."""
 
@@ -151,13 +154,11 @@ class NatsServing:
         if not self._loop.ours:
             return
         try:
-            self._loop.call(self._link.mute, timeout)
+            self._within_patience(self._link.mute)
             self._wait_idle(Deadline(timeout))
             for session in list(self._running.values()):
                 session.close("the server stops")
-            self._loop.call(self._link.close, timeout + 1)
-        except TimeoutError:
-            logger.debug("topic=%s | did not close in time", self._topic)
+            self._within_patience(self._link.close)
         finally:
             if self._pump is not None:
                 self._pump.close()
@@ -171,6 +172,12 @@ class NatsServing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _within_patience(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            self._loop.call(step, STEP_PATIENCE)
+        except TimeoutError:
+            logger.debug("topic=%s | a step of closing took too long", self._topic)
 
     def _wait_idle(self, deadline: Deadline) -> None:
         self._one_less = make_flag()

@@ -410,6 +410,16 @@ def test_a_server_that_cannot_work_is_refused(options: dict[str, Any], complaint
         McpServer(**options)
 
 
+def test_a_tool_whose_signature_cannot_be_read_is_refused_when_the_server_is_made() -> None:
+    """Not with the first request, where only a client would see it."""
+
+    def odd(number: "Nowhere") -> int:  # type: ignore[name-defined]  # noqa: F821, UP037
+        return 1
+
+    with pytest.raises(ConfigurationError, match="Nowhere"):
+        McpServer([odd])
+
+
 def test_a_resource_needs_a_scheme() -> None:
     """A URI without a scheme cannot be read by clients."""
     with pytest.raises(ConfigurationError, match="needs a scheme"):
