@@ -42,10 +42,14 @@ def parse_arguments(raw: Any) -> ParsedArguments:
     warnings: list[str] = []
     try:
         value = _value(raw, warnings)
-    except (_Unusable, RecursionError) as error:
-        text = raw if isinstance(raw, str) else repr(raw)
-        return ParsedArguments({}, str(error) or "invalid_json: nested too deeply", text, tuple(warnings))
-    return ParsedArguments(value, None, None, tuple(warnings))
+    except _Unusable as error:
+        reason = str(error)
+    except RecursionError:
+        reason = "invalid_json: nested too deeply"
+    else:
+        return ParsedArguments(value, None, None, tuple(warnings))
+    text = raw if isinstance(raw, str) else repr(raw)
+    return ParsedArguments({}, reason, text, tuple(warnings))
 
 
 def arguments_text(arguments: Mapping[str, Any]) -> str:

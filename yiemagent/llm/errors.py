@@ -58,9 +58,9 @@ def http_error(status: int, headers: Mapping[str, str], body: bytes, source: str
     payload = _parsed(body)
     error = _error_object(payload)
     said = _message(payload) or excerpt(body)
-    kind, retryable = _classify(status, error, said, retry_after(headers, said) is not None)
-    text = f"{source} answered {status}: {said or 'no explanation'}"
     wait = retry_after(headers, f"{said} {_details(error)}")
+    kind, retryable = _classify(status, error, said, wait is not None)
+    text = f"{source} answered {status}: {said or 'no explanation'}"
     verdict = headers.get("x-should-retry")
     if verdict in ("true", "false") and kind not in ("quota", "context_overflow"):
         retryable = verdict == "true"

@@ -177,7 +177,8 @@ class HttpModel(ABC):
         Raises:
             LlmError: Everything else.
         """
-        response = self._exchange(context, options)
+        key = (options.api_key or "").strip() or self._api_key
+        response = self._exchange(context, options, key)
         if options.on_response is not None:
             _call_hook("on_response", options.on_response, response.status, dict(response.headers))
         if response.status < 400:
@@ -188,15 +189,14 @@ class HttpModel(ABC):
             raise _Aborted("Operation aborted") from None
         except HttpError:
             body = b""  # the status says enough
-        raise self._refused(response, body)
+        raise self._refused(response, body, key)
 
-    def _exchange(self, context: LlmContext, options: StreamOptions) -> HttpResponse:
+    def _exchange(self, context: LlmContext, options: StreamOptions, key: str) -> HttpResponse:
         try:
             body = self._request_body(context, options, self._wants_stream(options))
             if options.on_payload is not None:
                 changed = _call_hook("on_payload", options.on_payload, json.loads(body))
                 body = body if changed is None else to_wire(changed)
-            key = (options.api_key or "").strip() or self._api_key
             return self._client.request(
                 "POST",
                 self._url,
@@ -217,7 +217,7 @@ class HttpModel(ABC):
             text = f"the request cannot be written: {type(error).__name__}: {error}"
             raise make_error("bad_request", text) from error
 
-    def _refused(self, response: HttpResponse, body: bytes) -> LlmError:
+    def _refused(self, response: HttpResponse, body: bytes, key: str) -> LlmError:
         error = http_error(response.status, response.headers, body, self._source)
         hints = []
         if response.status == 404:
@@ -227,8 +227,8 @@ class HttpModel(ABC):
         if response.proxy and response.status in (407, 502, 503, 504):
             hints.append(f"through the proxy {response.proxy}")
         text = f"{error} ({'; '.join(hints)})" if hints else str(error)
-        if self._api_key:
-            text = text.replace(self._api_key, "***")
+        if key:
+            text = text.replace(key, "***")
         error.args = (text,)
         return error
 

@@ -14,7 +14,7 @@ from yiemagent.llm.http_model import HttpModel, HttpOptions
 from yiemagent.llm.openai_decode import ChatDecoder
 from yiemagent.llm.openai_messages import API, Dialect
 from yiemagent.llm.openai_request import ChatRequests
-from yiemagent.llm.quirks import learned, quirks_for
+from yiemagent.llm.quirks import Quirks, learned, quirks_for
 from yiemagent.llm.retry import RetryPolicy
 from yiemagent.llm.settings import endpoint, find_key, model_info
 from yiemagent.model import LlmContext, StreamOptions
@@ -110,6 +110,16 @@ class OpenAIChat(HttpModel):
         )
         self._requests = ChatRequests(Dialect(wishes, model, known.supports_images is not False))
 
+    @property
+    def base_url(self) -> str:
+        """Where the model is, as given."""
+        return self._base_url
+
+    @property
+    def quirks(self) -> Quirks:
+        """What the server wants differently, as its host says and as learned since."""
+        return self._requests.dialect.quirks
+
     def __repr__(self) -> str:
         return f"OpenAIChat({self._info.id!r}, provider={self._info.provider!r})"
 
@@ -117,13 +127,13 @@ class OpenAIChat(HttpModel):
         return self._requests.body(context, options, stream=stream, defaults=self._defaults)
 
     def _decoder(self, context: LlmContext, options: StreamOptions) -> ChatDecoder:
-        quirks = self._requests.dialect.quirks
+        quirks = self.quirks
         limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
         builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
         return ChatDecoder(builder, self._source, self._info, think_tags=quirks.think_tags, max_tokens=limit)
 
     def _auth_headers(self, api_key: str) -> Mapping[str, str]:
-        quirks = self._requests.dialect.quirks
+        quirks = self.quirks
         if not api_key:
             if quirks.needs_key:
                 wanted = " or ".join(quirks.key_envs)

@@ -18,7 +18,7 @@ class ThinkSplitter:
 
     def __init__(self) -> None:
         self._held = ""
-        self._state = "start"  # start, reasoning, gap, text
+        self._state = "start"  # start, opened, reasoning, gap, text
 
     def feed(self, piece: str) -> list[tuple[bool, str]]:
         """Take the next piece; give what is certain now, as (is it reasoning, text) pairs."""
@@ -28,6 +28,10 @@ class ThinkSplitter:
         self._held += piece
         if self._state == "start":
             self._start(out)
+        if self._state == "opened":
+            self._held = self._held.lstrip("\n")
+            if self._held:
+                self._state = "reasoning"
         if self._state == "reasoning":
             self._reasoning(out)
         if self._state == "gap":
@@ -46,7 +50,7 @@ class ThinkSplitter:
     def _start(self, out: list[tuple[bool, str]]) -> None:
         begun = self._held.lstrip()
         if begun.startswith(_OPEN):
-            self._state, self._held = "reasoning", begun[len(_OPEN) :].lstrip("\n")
+            self._state, self._held = "opened", begun[len(_OPEN) :]
         elif not _OPEN.startswith(begun):
             self._state, text = "text", self._held
             self._held = ""
