@@ -480,6 +480,17 @@ def test_a_failed_summary_loses_nothing(step, reason, caplog):
     assert reason in caplog.text
 
 
+def test_a_summary_longer_than_what_it_replaces_changes_nothing():
+    """Issue 6: within its own limit, and still no gain."""
+    compactor = Compactor(scripted("s" * 500), keep_recent_turns=1)
+    history = turns(3, 20)
+
+    sent, report = compactor.compact(history)
+
+    assert sent is history
+    assert report.failed == "too_long"
+
+
 def test_a_failed_second_summary_keeps_the_first():
     """What was replaced stays replaced."""
     compactor = Compactor(scripted("first", fail(LlmError("down"))))
