@@ -269,6 +269,13 @@ def test_missing_arguments_alone_have_the_text_of_the_design() -> None:
     assert refusal(make_tool({"a": TEXT, "b": TEXT}, ["a", "b"]), {}) == "Missing required arguments: a, b"
 
 
+def test_what_is_missing_further_inside_is_shown_with_its_path() -> None:
+    """The design's text is about arguments, not about what is in them."""
+    tool = make_tool({"edit": {"type": "object", "required": ["old"]}})
+
+    assert "  - edit.old: missing" in refusal(tool, {"edit": {}})
+
+
 def test_every_error_is_listed_with_its_path_and_the_arguments() -> None:
     """Research fact 33, T143."""
     edits = {"type": "array", "items": {"type": "object", "properties": {"old": TEXT}, "required": ["old"]}}
