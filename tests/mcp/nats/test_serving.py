@@ -292,7 +292,7 @@ def test_closing_lets_running_calls_finish_and_takes_no_more(serve: Any, client:
     closing = run_in_thread(serving.close, WAIT)
     with pytest.raises(McpConnectionError, match="no MCP server listens"):
         while True:  # until the subscription is gone
-            mcp.call_tool("nothing", timeout=0.5)
+            mcp.request("tools/list", timeout=WAIT)
     gate.open()
 
     assert running.get().content[0]["text"] == "finished"
