@@ -283,6 +283,51 @@ def test_a_chunked_body_without_its_last_chunk_is_truncated(serve: Serve, make_c
     assert caught.value.cause == "truncated"
 
 
+CHUNKED = b"5;name=x\r\nhello\r\n0a\r\n, world\r\n!\r\n1\r\n\n\r\n0\r\nTrailer: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_a_chunked_body_is_the_same_however_it_arrives(serve: Serve, make_client: Make, size: int) -> None:
+    """Extensions, line ends inside chunks, trailers; the connection is kept."""
+
+    def handler(request: ServedRequest) -> None:
+        request.start()
+        for at in range(0, len(CHUNKED), size):
+            request.send(CHUNKED[at : at + size])
+
+    server, client = serve(handler), make_client()
+
+    assert [client.request("GET", server.url).read() for _ in range(3)] == [b"hello, world\r\n!\n"] * 3
+    assert server.connections == 1
+
+
+def test_chunks_that_arrived_together_are_handed_out_together(serve: Serve, make_client: Make) -> None:
+    """A stream of small chunks costs by the read, not by the chunk."""
+
+    def handler(request: ServedRequest) -> None:
+        request.start()
+        request.send(b"1\r\na\r\n" * 1000)
+        request.send(b"0\r\n\r\n")
+
+    pieces = list(make_client().request("GET", serve(handler).url).iter_bytes())
+
+    assert b"".join(pieces) == b"a" * 1000
+    assert len(pieces) < 100
+
+
+@pytest.mark.parametrize("framing", [b"xyz\r\nhello\r\n", b"-5\r\nhello\r\n", b"\xff\r\n", b"1" * 100_000])
+def test_a_chunk_without_a_size_is_not_http(serve: Serve, make_client: Make, framing: bytes) -> None:
+    """Nothing is guessed."""
+
+    def handler(request: ServedRequest) -> None:
+        request.start()
+        request.send(framing)
+        request.hang_up()
+
+    with pytest.raises(HttpConnectionError):
+        make_client().request("GET", serve(handler).url).read()
+
+
 def test_a_redirect_is_an_error_that_names_the_goal(serve: Serve, make_client: Make) -> None:
     """C-44: requests would follow a POST with a GET."""
     server = serve(lambda request: request.reply(b"", 301, {"Location": "https://new.test/v1?token=s3cret"}))

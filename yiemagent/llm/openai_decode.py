@@ -235,6 +235,11 @@ class ChatDecoder:
     # -- blocks --------------------------------------------------------------------------
 
     def _delta(self, delta: Mapping[str, Any], whole: bool) -> None:
+        content = delta.get("content")
+        if type(content) is str and len(delta) == 1:  # nearly all deltas are this
+            if content:
+                self._add_text(content)
+            return
         key, thought = reasoning_of(delta)
         if thought:
             self._add_reasoning(thought, key)
@@ -243,7 +248,6 @@ class ChatDecoder:
             if not thought:
                 self._add_reasoning(text_of_details(details), "reasoning_details")
             merge_details(self._details, details)
-        content = delta.get("content")
         if content:
             if type(content) is str:
                 self._add_text(content)

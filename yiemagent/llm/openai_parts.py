@@ -28,6 +28,8 @@ def choice_of(chunk: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any] | N
     choices = chunk.get("choices")
     if not isinstance(choices, list):
         return None
+    if len(choices) == 1 and type(choices[0]) is dict and not choices[0].get("index"):
+        return choices[0]
     usable = [choice for choice in choices if isinstance(choice, Mapping)]
     for choice in usable:
         if not choice.get("index"):

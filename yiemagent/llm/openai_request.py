@@ -59,27 +59,33 @@ class ChatRequests:
         params = self._params(context, options, stream, defaults)
         if not _RESERVED.isdisjoint(params):
             return self._unusual(context, params)
-        pieces = [self._start(context.system_prompt), b",".join(self._messages(context)), b"]"]
+        end = [b"]"]
         if context.tools:
-            pieces += [b',"tools":', self._encoded_tools(context.tools)]
-        if params:
-            pieces += [b",", to_wire(params)[1:]]
-        else:
-            pieces.append(b"}")
-        return b"".join(pieces)
+            end += [b',"tools":', self._encoded_tools(context.tools)]
+        end.append(b"," + to_wire(params)[1:] if params else b"}")
+        return self._joined(context, b"".join(end))
 
     # -- messages ------------------------------------------------------------------------
 
-    def _messages(self, context: LlmContext) -> list[bytes]:
-        key, quirks = self._key, self.dialect.quirks
+    def _joined(self, context: LlmContext, end: bytes) -> bytes:
+        """The whole body by one join: history is long, and each copy of it costs."""
+        parts = self._messages(context.messages)
+        start = self._start(context.system_prompt)
+        if not parts:
+            return start + end
+        parts[0] = start + (b"," if context.system_prompt else b"") + parts[0]
+        parts[-1] += end
+        return b",".join(parts)
+
+    def _messages(self, messages: Sequence[LlmMessage]) -> list[bytes]:
+        key = self._key
+        merges, line = self.dialect.quirks.merge_users, self.dialect.quirks.line_after_results
         parts: list[bytes] = []
         append = parts.append
-        if context.system_prompt:
-            append(b"")  # the system message stands in the head; this puts the comma behind it
         seen: list[ToolResultMessage] = []  # results whose images are still to be shown
         users: list[UserMessage | list[Any]] = []  # what the last part is made of, if a user said it
         after_result = False
-        for message in repair_history(context.messages):
+        for message in repair_history(messages):
             wire = message._wire
             if wire is None or wire[0] is not key:
                 wire = self._encode(message)
@@ -88,22 +94,25 @@ class ChatRequests:
                 append(wire[1])
                 if wire[2]:
                     seen.append(message)  # type: ignore[arg-type]
-                after_result, users = True, []
+                after_result = True
+                users = []
                 continue
             if seen:
                 users, seen = [self._append_images(parts, seen)], []
-            if wire[1] is None:
+            data = wire[1]
+            if data is None:
                 continue
             if kind is not UserMessage:
-                append(wire[1])
-                users = []
-            elif users and quirks.merge_users:
+                append(data)
+                if users:
+                    users = []
+            elif users and merges:
                 users.append(message)  # type: ignore[arg-type]
                 parts[-1] = self._merged(users)
             else:
-                if after_result and not users and quirks.line_after_results:
-                    append(to_wire({"role": "assistant", "content": quirks.line_after_results}))
-                append(wire[1])
+                if after_result and line and not users:
+                    append(to_wire({"role": "assistant", "content": line}))
+                append(data)
                 users = [message]  # type: ignore[list-item]
             after_result = False
         if seen:
@@ -192,8 +201,7 @@ class ChatRequests:
 
     def _unusual(self, context: LlmContext, params: dict[str, Any]) -> bytes:
         """The body when a parameter replaces model, messages or tools."""
-        start = self._start(context.system_prompt) + b",".join(self._messages(context)) + b"]}"
-        body = json.loads(start)
+        body = json.loads(self._joined(context, b"]}"))
         if context.tools:
             body["tools"] = json.loads(self._encoded_tools(context.tools))
         return to_wire({**body, **params})

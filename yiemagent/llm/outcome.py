@@ -117,11 +117,15 @@ def _empty(message: AssistantMessage, ending: Ending, stop: StopReason) -> LlmEr
 def _message(
     builder: AnswerBuilder, ending: Ending, content: tuple[ContentBlock, ...], stop: StopReason
 ) -> AssistantMessage:
-    return replace(
-        builder.base,
-        content=content,
+    base = builder.base
+    return AssistantMessage(
+        content,
         stop_reason=stop,
         usage=ending.usage,
+        api=base.api,
+        provider=base.provider,
+        model=base.model,
+        response_id=base.response_id,
         refusal=ending.refusal,
         finish_reason=ending.finish_reason,
         warnings=builder.warnings,

@@ -15,6 +15,7 @@ from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from urllib3.util import Timeout
 
+from yiemagent.net.chunked import BatchedResponse
 from yiemagent.net.tls import ssl_context
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from yiemagent.net.target import Target
 
 __all__ = ["Lane"]
+
+_ONE_PACKET = 65_536
+"""Bytes up to which head and body are joined, so that the server wakes once and not twice."""
 
 
 class _TargetRequest(PreparedRequest):
@@ -62,7 +66,7 @@ class Lane:
             The urllib3 response, its body unread.
         """
         request = _TargetRequest(target, method, headers, body)
-        timeout: Any = Timeout(connect=connect_timeout, read=read_timeout)
+        timeout: Any = _timeout(connect_timeout, read_timeout)
         return self._adapter.send(request, stream=True, timeout=timeout).raw
 
     def close(self) -> None:
@@ -108,11 +112,26 @@ class _LaneAdapter(HTTPAdapter):
         return target.request_url
 
     def build_response(self, req: Any, resp: Any) -> Response:
-        response = Response()
-        response.status_code = resp.status
-        response.request = req
-        response.raw = resp
+        # Without the constructor, whose cookie jar costs more than all the rest.
+        response = Response.__new__(Response)
+        response.__dict__.update(
+            status_code=resp.status,
+            reason=resp.reason,
+            headers=resp.headers,
+            url=req.url,
+            request=req,
+            raw=resp,
+            history=[],
+            encoding=None,
+            _content=False,
+            _content_consumed=False,
+        )
         return response
+
+
+@functools.lru_cache(maxsize=64)
+def _timeout(connect: float | None, read: float | None) -> Timeout:
+    return Timeout(connect=connect, read=read)
 
 
 @functools.lru_cache(maxsize=8)
@@ -122,6 +141,8 @@ def _watched(base: type) -> type:
 
 class _WatchedConnection:
     """Tells the exchange of its lane which socket it uses; sends head and body in one go."""
+
+    response_class = BatchedResponse
 
     def __init__(self, lane: Lane, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -158,7 +179,10 @@ class _WatchedConnection:
             super().request(*args, **kwargs)  # type: ignore[misc]
         finally:
             held, self._held = self._held, None
-        super().send(b"".join(held))  # type: ignore[misc]
+        if sum(map(len, held)) <= _ONE_PACKET:
+            held = [b"".join(held)]
+        for data in held:
+            super().send(data)  # type: ignore[misc]
 
     def send(self, data: Any) -> None:
         # The proxy's CONNECT is sent inside connect(), which is never reached while holding.

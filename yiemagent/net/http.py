@@ -70,7 +70,7 @@ class HttpClient:
         proxies: Mapping[str, str] | None = None,
         lanes: Lanes | None = None,
     ) -> None:
-        self._headers = checked_headers(headers or {})
+        self._headers = {"User-Agent": "yiemagent", **checked_headers(headers or {})}
         self._auth = auth
         self.timeouts = timeouts or Timeouts()
         self._verify = None if verify is True else verify
@@ -91,6 +91,7 @@ class HttpClient:
         deadline: float | None = None,
         timeouts: Timeouts | None = None,
         resend: bool = True,
+        idle_limit: float | None = None,
     ) -> HttpResponse:
         """Send one request and wait for the headers of the answer.
 
@@ -104,6 +105,9 @@ class HttpClient:
             resend: Whether the request is sent once more, on a new connection, when a kept
                 connection turns out to be dead before a byte of the answer (F-27). False for
                 requests that must not arrive twice.
+            idle_limit: Seconds that a kept connection may have been idle to be used; None: any. For
+                requests that are not sent again, since servers close idle connections, some
+                after 5 s, and a request that meets that is lost.
 
         Returns:
             The response, whatever its status; its body is still to be read.
@@ -125,7 +129,8 @@ class HttpClient:
             merged.update(checked_headers(self._auth()))
         if body is not None:
             merged["Content-Length"] = str(len(body))
-        call = _Call(target, method, merged, body, signal, deadline, timeouts or self.timeouts)
+        limits = timeouts or self.timeouts
+        call = _Call(target, method, merged, body, signal, deadline, limits, idle_limit)
         try:
             response = self._attempt(call, resend)
         except _DiedWhileIdle:
@@ -160,7 +165,7 @@ class HttpClient:
 
         exchange = call.exchange()
         target, limits = call.target, call.limits
-        lane = self._lanes.take(target.key) or Lane(target.key)
+        lane = self._lanes.take(target.key, call.idle_limit) or Lane(target.key)
         lane.exchange = exchange
         try:
             if exchange.cut:
@@ -210,6 +215,7 @@ class _Call:
     signal: AbortSignal | None
     deadline: float | None
     limits: Timeouts
+    idle_limit: float | None
 
     def exchange(self) -> Exchange:
         from yiemagent.net.exchange import Exchange

@@ -42,11 +42,19 @@ class Lanes:
         forget_parent_on_fork(self)
         weakref.finalize(self, _close_all, self._idle).atexit = False
 
-    def take(self, key: Hashable) -> Lane | None:
-        """The lane for *key* that was used last, or None when there is no idle one."""
+    def take(self, key: Hashable, idle_limit: float | None = None) -> Lane | None:
+        """The lane for *key* that was used last, or None when there is no idle one.
+
+        Args:
+            key: Of the target.
+            idle_limit: Seconds that it may have been idle; when the last one was idle for longer,
+                all are left where they are.
+        """
         with self._lock:
             idle = self._idle.get(key)
-            return idle.pop() if idle else None
+            if not idle or (idle_limit is not None and time.monotonic() - idle[-1].idle_since > idle_limit):
+                return None
+            return idle.pop()
 
     def give(self, lane: Lane) -> None:
         """Take *lane* back; called when its exchange is over."""

@@ -1,0 +1,134 @@
+"""``AnthropicMessages``: models that speak Anthropic's Messages dialect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from yiemagent.errors import ConfigurationError
+from yiemagent.llm.answer import AnswerBuilder
+from yiemagent.llm.anthropic_decode import AnthropicDecoder
+from yiemagent.llm.anthropic_messages import API, AnthropicDialect
+from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
+from yiemagent.llm.errors import make_error
+from yiemagent.llm.http_model import HttpModel, HttpOptions
+from yiemagent.llm.retry import RetryPolicy
+from yiemagent.llm.settings import endpoint, find_key, model_info
+from yiemagent.model import LlmContext, StreamOptions
+
+__all__ = ["AnthropicMessages"]
+
+_ANTHROPIC = "https://api.anthropic.com"
+_VERSION = "2023-06-01"
+_MODES = {True: "always", False: "never", "auto": "auto", "always": "always", "never": "never"}
+
+
+class AnthropicMessages(HttpModel):
+    """A model that speaks the Messages dialect. Construction does no I/O; any thread may ask.
+
+    Args:
+        model: The provider's name for it, such as ``claude-sonnet-4-5``.
+        base_url: With or without ``/v1``. None: ``ANTHROPIC_BASE_URL``, else Anthropic's own.
+        api_key: None: ``ANTHROPIC_API_KEY``. Blank: none is sent. It shows in no message or ``repr``.
+        stream: As for ``OpenAIChat``.
+        temperature: None sends none; never sent together with thinking, which the API refuses.
+        max_tokens: For the answer; the dialect demands one, so None sends 8,192.
+        cache: Marks system prompt, tools and the last user message for the provider's prompt
+            cache, for ``"5m"`` or ``"1h"``; None marks nothing.
+        extra_body: Added to every request, over everything else.
+        info: What is known of the model, over the built-in table: fields of ``ModelInfo``.
+        provider: Its name in messages; answers are only replayed in full to the same one.
+        beta: Names for the ``anthropic-beta`` header.
+        timeout: See ``HttpOptions``; likewise the other timeouts.
+        max_retries: How often a failed request is sent again.
+        retry: In place of *max_retries*: the whole policy.
+        headers: Sent with every request.
+        verify: See ``HttpClient``; likewise *cert* and *proxies*.
+
+    Raises:
+        ConfigurationError: A value cannot work; the message says which and why.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool | Literal["auto", "always", "never"] = "auto",
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        cache: CacheTime | None = "5m",
+        extra_body: Mapping[str, Any] | None = None,
+        info: Mapping[str, Any] | None = None,
+        provider: str = "anthropic",
+        beta: tuple[str, ...] = (),
+        timeout: float | None = None,
+        connect_timeout: float | None = 10.0,
+        first_byte_timeout: float | None = 600.0,
+        idle_timeout: float | None = 300.0,
+        max_retries: int = 2,
+        retry: RetryPolicy | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | str | None = None,
+        cert: str | tuple[str, str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"model must be the name of a model, got {model!r}")
+        if stream not in _MODES:
+            raise ConfigurationError(f'stream must be "auto", "always", "never" or a bool, got {stream!r}')
+        if cache not in (None, "5m", "1h"):
+            raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
+        self._stream = _MODES[stream]
+        self._base_url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
+        self._max_tokens = max_tokens
+        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        known = model_info(model, provider, API, info)
+        fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}
+        super().__init__(
+            known,
+            endpoint(self._base_url.rstrip("/").removesuffix("/v1"), "/v1/messages"),
+            find_key(api_key, ("ANTHROPIC_API_KEY",)),
+            HttpOptions(
+                timeout=timeout,
+                connect_timeout=connect_timeout,
+                first_byte_timeout=first_byte_timeout,
+                idle_timeout=idle_timeout,
+                retry=retry or RetryPolicy(retries=max_retries),
+                headers={**fixed, **(headers or {})},
+                verify=verify,
+                cert=cert,
+                proxies=proxies,
+            ),
+        )
+        dialect = AnthropicDialect(provider, model, known.supports_images is not False)
+        self._requests = AnthropicRequests(dialect, cache)
+
+    @property
+    def base_url(self) -> str:
+        """Where the model is, as given."""
+        return self._base_url
+
+    def __repr__(self) -> str:
+        return f"AnthropicMessages({self._info.id!r}, provider={self._info.provider!r})"
+
+    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
+        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
+
+    def _decoder(self, context: LlmContext, options: StreamOptions) -> AnthropicDecoder:
+        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
+        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
+        return AnthropicDecoder(builder, self._source, self._info, max_tokens=limit)
+
+    def _auth_headers(self, api_key: str) -> Mapping[str, str]:
+        if api_key:
+            return {"x-api-key": api_key}
+        if self._base_url == _ANTHROPIC:
+            text = f"{self._source} needs an API key: pass api_key= or set ANTHROPIC_API_KEY"
+            raise make_error("authentication", text)
+        return {}
+
+    def _wants_stream(self, options: StreamOptions) -> bool:
+        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
