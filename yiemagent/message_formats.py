@@ -60,10 +60,15 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     data: dict[str, Any] = {"role": message.role}
     for field in fields(message):
         value = getattr(message, field.name)
-        if field.name == "_wire" or field.name == "_size" or value == field.default:
+        if field.name == "_wire" or field.name == "_size" or _is_default(value, field.default):
             continue
         data[field.name] = _plain(value)
     return data
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    # Not ``==`` alone: details may hold anything, and arrays compare as arrays.
+    return value is default or (type(value) is type(default) and bool(value == default))
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
@@ -79,16 +84,29 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     cls = _MESSAGES.get(_ROLE_ALIASES.get(str(role), str(role)))
     if cls is None:
         raise ConfigurationError(f"unknown message role {role!r}; known: {', '.join(_MESSAGES)}")
-    values["content"] = tuple(_block(block) for block in values.get("content", ()))
-    if values.get("usage") is not None:
-        values["usage"] = Usage(**values["usage"])
+    values["content"] = _blocks_of(role, values.get("content", ()))
+    usage = values.get("usage")
+    if usage is not None and not isinstance(usage, Mapping):
+        raise ConfigurationError(f"usage of a message must be an object, got {type(usage).__name__}")
     for name in ("added_tool_names", "warnings"):
         if name in values:
             values[name] = tuple(values[name])
     try:
+        if usage is not None:
+            values["usage"] = Usage(**usage)
         return cls(**values)  # type: ignore[no-any-return]
     except TypeError as error:
         raise ConfigurationError(f"not a message of role {role!r}: {error}") from error
+
+
+def _blocks_of(role: Any, content: Any) -> tuple[ContentBlock, ...]:
+    if isinstance(content, str):
+        return (TextContent(content),)
+    if not isinstance(content, (list, tuple)):
+        raise ConfigurationError(
+            f"content of a message of role {role!r} must be a list of blocks, got {type(content).__name__}"
+        )
+    return tuple(_block(block) for block in content)
 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
@@ -161,16 +179,25 @@ def _user(data: Mapping[str, Any]) -> Message:
 
 def _assistant(data: Mapping[str, Any]) -> Message:
     blocks = list(_content(data.get("content")))
-    for call in data.get("tool_calls") or ():
-        function = call.get("function") or {}
-        arguments = function.get("arguments") or {}
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments)
-            except ValueError as error:
-                raise ConfigurationError(f"tool call arguments are no JSON: {error}") from error
-        blocks.append(ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), arguments))
+    blocks += [_call(call) for call in data.get("tool_calls") or ()]
     return AssistantMessage(tuple(blocks), refusal=data.get("refusal"))
+
+
+def _call(call: Any) -> ToolCall:
+    if not isinstance(call, Mapping):
+        raise ConfigurationError(f"a tool call must be an object, got {call!r}")
+    function = call.get("function") or {}
+    if not isinstance(function, Mapping):
+        raise ConfigurationError(f"function of a tool call must be an object, got {function!r}")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError as error:
+            raise ConfigurationError(f"tool call arguments are no JSON: {error}") from error
+    if not isinstance(arguments, Mapping):
+        raise ConfigurationError(f"tool call arguments must be an object, got {type(arguments).__name__}")
+    return ToolCall(str(call.get("id") or ""), str(function.get("name") or ""), arguments)
 
 
 def _tool_result(data: Mapping[str, Any]) -> Message:
@@ -251,7 +278,9 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _block(data: Mapping[str, Any]) -> ContentBlock:
+def _block(data: Any) -> ContentBlock:
+    if not isinstance(data, Mapping):
+        raise ConfigurationError(f"a content block must be an object, got {data!r}")
     values = dict(data)
     kind = values.pop("type", None)
     cls = _BLOCKS.get(str(kind))
