@@ -187,7 +187,7 @@ def refusal(tool: Tool, raw: Any) -> str:
     ],
 )
 def test_a_value_is_coerced_only_where_it_is_beyond_doubt(schema: Any, value: Any, expected: Any) -> None:
-    """The coercion table of the research (last column), TC-12 to TC-19, T142 to T148, A-11, C-23."""
+    """The coercion table, TC-12 to TC-19, T142 to T148, A-11, C-23."""
     found = coerced(schema, value)
 
     assert found is WRONG if expected is WRONG else found == expected
@@ -277,7 +277,7 @@ def test_what_is_missing_further_inside_is_shown_with_its_path() -> None:
 
 
 def test_every_error_is_listed_with_its_path_and_the_arguments() -> None:
-    """Research fact 33, T143."""
+    """Fact 33, T143."""
     edits = {"type": "array", "items": {"type": "object", "properties": {"old": TEXT}, "required": ["old"]}}
     tool = make_tool({"count": INTEGER, "config": OBJECT, "edits": edits, "name": TEXT}, ["name"])
     raw = {"count": "forty-two", "config": "not json", "edits": [{"old": "a"}, {}]}
@@ -294,7 +294,7 @@ def test_every_error_is_listed_with_its_path_and_the_arguments() -> None:
 
 
 def test_a_wrong_root_is_called_root() -> None:
-    """Research fact 33."""
+    """Fact 33."""
     assert "  - root: expected object, got array" in refusal(make_tool({}), [1])
 
 
@@ -353,7 +353,7 @@ def test_lone_surrogates_do_not_reach_the_text() -> None:
     ],
 )
 def test_messages_say_what_was_expected_and_what_came(schema: Any, value: Any, text: str) -> None:
-    """Research fact 33, newer wording."""
+    """Fact 33, newer wording."""
     assert message(schema, value) == text
 
 
@@ -444,7 +444,7 @@ def test_the_plan_is_made_once() -> None:
 
 
 def test_prepare_arguments_comes_first_and_cannot_touch_the_transcript() -> None:
-    """Research fact 32, decision 11."""
+    """Fact 32, decision 11."""
 
     def rename(args: Mapping[str, Any]) -> Mapping[str, Any]:
         args["tags"].append("more")
@@ -460,7 +460,7 @@ def test_prepare_arguments_comes_first_and_cannot_touch_the_transcript() -> None
 
 
 def test_prepare_arguments_may_change_its_copy_and_return_nothing() -> None:
-    """Research fact 32: the same object means unchanged."""
+    """Fact 32: the same object means unchanged."""
 
     def drop(args: Any) -> None:
         del args["x"]
@@ -469,7 +469,7 @@ def test_prepare_arguments_may_change_its_copy_and_return_nothing() -> None:
 
 
 def test_what_prepare_arguments_raises_or_returns_wrongly_is_for_the_model() -> None:
-    """Research fact 37."""
+    """Fact 37."""
 
     def fail(args: Any) -> Any:
         raise ValueError("no such cellar")
@@ -519,7 +519,7 @@ def test_validate_arguments_may_refuse_with_false_or_an_exception() -> None:
 
 
 def test_the_text_of_arguments_that_did_not_parse_is_cut() -> None:
-    """Research fact 34, case C-51."""
+    """Fact 34, case C-51."""
     text = malformed_arguments_text("probe", "Expecting ',' at 5", '{"a" 1' + "x" * 2000)
 
     assert text.startswith(

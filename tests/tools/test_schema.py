@@ -447,7 +447,7 @@ def test_what_a_type_refuses_is_an_argument_error() -> None:
     ],
 )
 def test_what_would_not_convert_is_an_error_for_the_model(annotation: Any, value: Any, words: str) -> None:
-    """Research fact 33."""
+    """Fact 33."""
     with pytest.raises(InvalidArguments) as caught:
         call(of(annotation), {"x": value})
     assert words in caught.value.text

@@ -70,7 +70,7 @@ def argument_error_text(tool: Any, raw: Any, errors: Sequence[ArgumentError]) ->
     ``Missing required arguments: a, b`` when nothing else is wrong than top-level arguments that
     are not there; else up to five errors and the received arguments, cut to 1,000 code points.
 
-    Source: research fact 33 (newer wording), case C-51.
+    Source: fact 33 (newer wording), case C-51.
     """
     if errors and all(error.message == MISSING and len(error.path) == 1 for error in errors):
         return scrub_surrogates(f"Missing required arguments: {', '.join(str(e.path[0]) for e in errors)}")
@@ -84,7 +84,7 @@ def argument_error_text(tool: Any, raw: Any, errors: Sequence[ArgumentError]) ->
 def malformed_arguments_text(tool_name: str, problem: str, raw_text: str) -> str:
     """The text of the error result for arguments that could not be parsed at all.
 
-    Source: research fact 34.
+    Source: fact 34.
     """
     text = f'Invalid arguments for tool "{tool_name}": {problem}\n\nReceived arguments:\n{_cut(raw_text)}'
     return scrub_surrogates(text)

@@ -64,7 +64,7 @@ def check_arguments(tool: Tool, raw: Any) -> CheckedArguments:
         tool: Its plan is made on the first call and kept.
         raw: An object, the JSON text of one, or None or blank text for no arguments.
 
-    Source: research section 1.13 (last column), lemon facts TC-10 to TC-20, cases A-11, C-23,
+    Source: the coercion table, facts TC-10 to TC-20, cases A-11, C-23,
     C-25, C-26, C-52.
     """
     plan: Plan | None = tool._cache.get("plan")

@@ -63,7 +63,7 @@ def type_list(branches: Sequence[Branch]) -> Check:
     """A ``type`` with several names.
 
     What fits as it is stays. A text is tried against the types in their order, as models write
-    numbers and objects as texts (lemon fact TC-19, T145).
+    numbers and objects as texts (fact TC-19, T145).
     """
 
     def check_types(value: Any, path: Path, errors: Errors, lenient: bool) -> Any:
@@ -121,7 +121,7 @@ def all_of(checks: Sequence[Check]) -> Check:
 
 
 def nullable(check: Check, keeps_text: Callable[[Any], bool]) -> Check:
-    """*check*, or null: ``nullable: true`` (lemon fact TC-18).
+    """*check*, or null: ``nullable: true`` (fact TC-18).
 
     Args:
         check: For everything else.

@@ -1,7 +1,7 @@
 """Single values as a schema's ``type`` wants them, where what was meant is beyond doubt.
 
 Each check has the signature ``Check``. With *lenient* false nothing is coerced: the check says
-what JSON Schema says. Source: the coercion table of the research (its last column), lemon facts
+what JSON Schema says. Source: the coercion table, facts
 TC-12 to TC-18 where that is silent, tests T146 to T148.
 """
 

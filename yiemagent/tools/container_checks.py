@@ -156,7 +156,7 @@ def _unexpected(properties: Mapping[str, Check]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """The text inside a JSON string: ``"blue"`` with its quotes means blue (lemon fact TC-16)."""
+    """The text inside a JSON string: ``"blue"`` with its quotes means blue (fact TC-16)."""
     stripped = text.strip()
     if len(stripped) > 1 and stripped[0] == stripped[-1] == '"':
         try:

@@ -63,7 +63,7 @@ class ToolRegistry:
         ``_``, ``-`` or nothing; without what follows ``<|``; without a prefix such as
         ``functions.``; each of these in another case, if only one tool fits.
 
-        Source: decoding rule 8, lemon fact TC-8, cases A-59, A-82.
+        Source: decoding rule 8, fact TC-8, cases A-59, A-82.
         """
         found = self._by_name.get(name)
         if found is not None or not isinstance(name, str):
@@ -83,7 +83,7 @@ class ToolRegistry:
     def not_found_text(self, name: str) -> str:
         """What the model reads when no tool has this name: ``Tool <name> not found``, and which there are.
 
-        Source: lemon fact TC-9.
+        Source: fact TC-9.
         """
         shown = name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..."
         text = f"Tool {shown} not found"
