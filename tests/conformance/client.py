@@ -148,7 +148,6 @@ def main(url: str) -> int:
             auth=authorization(scenario, context),
             on_elicitation=lambda request: True,
             roots=["/tmp"],
-            timeout=20,
         ) as client:
             use_everything(client, context)
     except McpAuthorizationError as exc:

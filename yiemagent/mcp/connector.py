@@ -191,8 +191,8 @@ class Connector:
         except RequestRefused:
             raise
         except McpConnectionError as exc:
-            # A server that dies of a request before initialize is an old one: start it again without.
-            if known is not None or not {LATEST_LEGACY, *MODERN_VERSIONS}.issubset(wanted):
+            # A program that dies of a request before initialize is an old one: start it again without.
+            if known is not None or key is not None or not {LATEST_LEGACY, *MODERN_VERSIONS}.issubset(wanted):
                 raise
             logger.debug("server=%s | lost during the probe: %s", self._label, exc)
             session = self._shake_hands(deadline, signal, LATEST_LEGACY)

@@ -25,6 +25,9 @@ from yiemagent.net.public_url import public_url
 
 __all__ = ["HttpTransport", "HttpWire", "McpHttp"]
 
+PROBE_TIMEOUT = 60.0
+"""``probe_timeout`` of a client over HTTP: as long as connecting may take."""
+
 
 @dataclass(frozen=True)
 class HttpTransport:
@@ -74,8 +77,8 @@ class HttpTransport:
 
     @property
     def era_key(self) -> str | None:
-        """The origin: what serves it speaks one era."""
-        return origin_of(self.url)
+        """Origin and path: behind one origin a gateway may have servers of both eras."""
+        return origin_of(self.url) + urlsplit(self.url).path
 
     @property
     def fallback_era(self) -> FallbackEra:
@@ -127,4 +130,6 @@ class McpHttp(McpClient):
         transport = HttpTransport(
             url, headers=headers, auth=auth, wire=wire, verify=verify, cert=cert, proxies=proxies
         )
+        # Over HTTP an old server refuses what it does not know; silence only means that it is slow.
+        options.setdefault("probe_timeout", PROBE_TIMEOUT)
         super().__init__(transport, **options)

@@ -184,6 +184,7 @@ class HttpConnection:
             signal=run.signal,
             operation=run.operation,
             watched=run.watched,
+            once=run.method == "tools/call",
         )
         try:
             if response.status >= 300:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import (
@@ -25,6 +26,7 @@ from yiemagent.errors import (
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.http_auth import AuthCall, Challenge, Exchange, HttpAnswer, HttpAuth
 from yiemagent.mcp.http_body import body_text
+from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.transport import RequestRefused
 from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpError, HttpRedirect, HttpTimeout
 from yiemagent.net.http import HttpClient, Timeouts
@@ -39,6 +41,8 @@ _CONNECT_SECONDS = 10.0
 _ANSWER_BYTES = 1 << 20
 """Of an authorization server's answer that are read at most."""
 _MOST_REDIRECTS = 3
+_FRESH_SECONDS = 4.0
+"""Idle time of a connection that a call may still use: many servers close theirs after 5 s."""
 
 
 class HttpOptions:
@@ -66,6 +70,17 @@ class HttpOptions:
     def foreign_client(self) -> HttpClient:
         """For authorization servers: the user's headers and certificate are not for them."""
         return HttpClient(verify=self.verify, proxies=self.proxies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    method: str
+    url: str | None
+    body: bytes | None
+    deadline: Deadline
+    signal: AbortSignal
+    watched: bool
+    once: bool
 
 
 class HttpLink:
@@ -97,6 +112,7 @@ class HttpLink:
         url: str | None = None,
         may_ask: bool = True,
         watched: bool = False,
+        once: bool = False,
     ) -> HttpResponse:
         """Send one request, again only when the server refused it for its authorization.
 
@@ -111,6 +127,8 @@ class HttpLink:
             may_ask: Whether a refusal may lead to a login; without it, the refusal is returned.
             watched: Whether somebody aborts *signal* at the deadline, so that waiting for the
                 answer has no limit of its own.
+            once: Whether the request must not arrive twice, not even when a kept connection turns
+                out to be dead.
 
         Returns:
             The answer, whatever its status, its body unread; a 401 never.
@@ -122,11 +140,12 @@ class HttpLink:
             McpConnectionError: The server cannot be reached, or the connection broke.
         """
         call = AuthCall(self.exchange(deadline, signal), deadline, signal)
+        sending = _Sending(method, url, body, deadline, signal, watched, once)
         for attempt in itertools.count():
             given: Mapping[str, str] = {}
             if self._auth is not None:
                 given = self._auth.headers(method, self.url, call)
-            response = self._send(method, url, {**headers, **given}, body, deadline, signal, watched)
+            response = self._send(sending, {**headers, **given})
             if response.status not in (401, 403) or not may_ask:
                 return response
             if response.status == 403 and (self._auth is None or "www-authenticate" not in response.headers):
@@ -155,39 +174,38 @@ class HttpLink:
             status=response.status,
         )
 
-    def _send(
-        self,
-        method: str,
-        url: str | None,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        deadline: Deadline,
-        signal: AbortSignal,
-        watched: bool,
-    ) -> HttpResponse:
+    def _send(self, sending: _Sending, headers: Mapping[str, str]) -> HttpResponse:
+        deadline, signal = sending.deadline, sending.signal
         left = None if deadline.at is None else deadline.at - time.monotonic()
         if left is not None and left <= 0:
             raise McpTimeout(f"{self.label} was not asked in time")
         connect = _CONNECT_SECONDS if left is None else min(left, _CONNECT_SECONDS)
-        limits = Timeouts(connect=connect, first_byte=None if watched else left, idle=None)
+        limits = Timeouts(connect=connect, first_byte=None if sending.watched else left, idle=None)
+        target = sending.url or self._endpoint
         for _ in range(_MOST_REDIRECTS):
-            target = url or self._endpoint
             try:
-                # Never sent again by itself: a tool must not be called twice.
-                return self._client.request(
-                    method, target, headers=headers, body=body, signal=signal, timeouts=limits, resend=False
+                response = self._client.request(
+                    sending.method,
+                    target,
+                    headers=headers,
+                    body=sending.body,
+                    signal=signal,
+                    timeouts=limits,
+                    resend=not sending.once,
+                    idle_limit=_FRESH_SECONDS if sending.once else None,
                 )
             except HttpRedirect as exc:
                 # 307 and 308 keep method and body; frameworks send them for a missing slash.
                 followed = urljoin(target, exc.location)
-                if exc.status not in (307, 308) or urlsplit(followed)[:2] != urlsplit(target)[:2]:
+                if exc.status not in (307, 308) or origin_of(followed) != origin_of(target):
                     raise RequestRefused(str(exc), status=exc.status) from None
-                if url is None:
-                    self._endpoint = followed
-                else:
-                    url = followed
+                target = followed
             except HttpError as exc:
                 raise self.translated(exc, deadline, signal) from exc
+            else:
+                if sending.url is None:
+                    self._endpoint = target
+                return response
         raise RequestRefused(f"{self.label} redirects in circles", status=307)
 
     def exchange(self, deadline: Deadline, signal: AbortSignal) -> Exchange:
@@ -197,8 +215,16 @@ class HttpLink:
             method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
         ) -> HttpAnswer:
             try:
+                # A code or a refresh token is used up by its first use.
                 with self._foreign.request(
-                    method, url, headers=headers, body=body, signal=signal, deadline=deadline.at, resend=False
+                    method,
+                    url,
+                    headers=headers,
+                    body=body,
+                    signal=signal,
+                    deadline=deadline.at,
+                    resend=method == "GET",
+                    idle_limit=_FRESH_SECONDS,
                 ) as response:
                     return HttpAnswer(response.status, response.read(_ANSWER_BYTES), _lower(response.headers))
             except HttpRedirect as exc:

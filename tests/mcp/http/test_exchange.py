@@ -272,3 +272,35 @@ def test_secrets_of_the_url_and_headers_do_not_show() -> None:
 
     assert transport.label == "https://host/mcp"
     assert repr(transport) == "HttpTransport('https://host/mcp')"
+
+
+@pytest.mark.parametrize("method", ["tools/list", "resources/read", "initialize"])
+def test_what_is_no_tool_call_is_sent_again_on_a_fresh_connection(wire: Any, method: str) -> None:
+    """A kept connection that dies under a request costs nothing but a tool call anything."""
+    client = wire(lambda request: request.reply(result_for(request)))
+    client.ask()
+    seen: list[int] = []
+
+    def handler(request: ServedRequest) -> None:
+        seen.append(request.connection)
+        if request.connection == 1:
+            request.hang_up()
+        else:
+            request.reply(result_for(request))
+
+    client.server.handler = handler
+
+    client.ask(method)
+
+    assert seen == [1, 2]
+
+
+def test_a_tool_call_on_a_connection_that_dies_is_not_sent_again(wire: Any) -> None:
+    """E-09: the server may have read it before it hung up."""
+    client = wire(lambda request: request.reply(result_for(request)))
+    client.ask()
+    client.server.handler = ServedRequest.hang_up
+
+    with pytest.raises(McpConnectionError):
+        client.ask("tools/call")
+    assert len(client.server.requests) == 2

@@ -32,12 +32,17 @@ def methods(client: Any) -> list[str]:
     return [request.method for request in client.server.requests]
 
 
-def keep_open(request: ServedRequest) -> None:
-    """A GET stream that stays."""
-    request.start()
-    request.chunk(": here\n\n")
+def stay(request: ServedRequest) -> None:
+    """Hold a stream open that has begun."""
     request.closing.wait(WAIT)
     request.hang_up()
+
+
+def keep_open(request: ServedRequest) -> None:
+    """A GET stream that says nothing and stays."""
+    request.start()
+    request.chunk(": here\n\n")
+    stay(request)
 
 
 def test_the_session_id_and_the_version_are_on_every_request_after_initialize(wire: Any) -> None:
@@ -194,7 +199,7 @@ def test_the_get_stream_brings_requests_and_notifications(wire: Any) -> None:
     def on_get(request: ServedRequest) -> None:
         request.start()
         request.chunk(sse_event(CHANGED))
-        keep_open(request)
+        stay(request)
 
     server.on_get = on_get
     client = wire(server)
@@ -226,7 +231,7 @@ def test_a_get_stream_that_ends_is_taken_up_where_it_was(wire: Any) -> None:
         if "last-event-id" in request.headers:
             request.start()
             request.chunk(sse_event({**CHANGED, "params": {"after": request.headers["last-event-id"]}}))
-            keep_open(request)
+            stay(request)
         else:
             request.stream([sse_event("", id="e-7", retry=1)])
 
@@ -271,7 +276,7 @@ def test_a_response_on_the_get_stream_is_the_answer(wire: Any) -> None:
         request.chunk(": here\n\n")
         assert arrived.wait(WAIT)
         request.chunk(sse_event(result_for(asked[0], {"late": True})))
-        keep_open(request)
+        stay(request)
 
     def on_call(request: ServedRequest) -> None:
         asked.append(request)
