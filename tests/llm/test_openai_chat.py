@@ -683,3 +683,9 @@ def test_json_that_is_cut_off_is_an_invalid_response(chat: Chat, ask: Ask) -> No
 
     assert isinstance(asked.error, InvalidResponse)
     assert '{"choices"' in str(asked.error)
+
+
+def test_an_unknown_keyword_gets_a_guess() -> None:
+    """And a known one is what it says."""
+    with pytest.raises(ConfigurationError, match="unknown keyword 'timout'; did you mean 'timeout'"):
+        OpenAIChat("m", timout=3)  # type: ignore[call-arg]

@@ -11,15 +11,15 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.assistant_events import AssistantEvent, Failed, RetryScheduled
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.errors import http_error, make_error
+from yiemagent.llm.http_options import HttpOptions
 from yiemagent.llm.outcome import completed, failed
 from yiemagent.llm.reading import Decoder, read_answer, transport_error
-from yiemagent.llm.retry import RetryPolicy
 from yiemagent.llm.wire_json import to_wire
 from yiemagent.messages import AssistantMessage
 from yiemagent.model import LlmContext, ModelInfo, StreamOptions
@@ -30,36 +30,12 @@ from yiemagent.net.lanes import shared_lanes
 if TYPE_CHECKING:
     from yiemagent.net.response import HttpResponse
 
-__all__ = ["HttpModel", "HttpOptions", "StreamMode"]
+__all__ = ["HttpModel", "HttpOptions"]
 
 logger = logging.getLogger(__name__)
 
-StreamMode = str
-"""``"auto"`` (server-sent events when somebody listens), ``"always"`` or ``"never"``."""
-
 _ERROR_BODY = 1_000_000
 _LESSONS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpOptions:
-    """How a model is reached; seconds, None = no limit."""
-
-    connect_timeout: float | None = 10.0
-    """From the name to the end of the TLS handshake."""
-    first_byte_timeout: float | None = 600.0
-    """From the request to the first byte of the answer: for a plain answer all of its generation."""
-    idle_timeout: float | None = 300.0
-    """Between two events of a stream; comments do not count. Local models think long."""
-    timeout: float | None = None
-    """For one attempt from begin to end."""
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    headers: Mapping[str, str] | None = None
-    """Sent with every request."""
-    verify: bool | str | None = None
-    cert: str | tuple[str, str] | None = None
-    proxies: Mapping[str, str] | None = None
-    """The last three as for ``HttpClient``."""
 
 
 class HttpModel(ABC):

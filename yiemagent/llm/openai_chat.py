@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.answer import AnswerBuilder
-from yiemagent.llm.errors import make_error
-from yiemagent.llm.http_model import HttpModel, HttpOptions
+from yiemagent.llm.http_model import HttpModel
+from yiemagent.llm.http_options import HttpKeywords, http_options
+from yiemagent.llm.keys import key_headers
 from yiemagent.llm.openai_decode import ChatDecoder
 from yiemagent.llm.openai_messages import API, Dialect
 from yiemagent.llm.openai_request import ChatRequests
 from yiemagent.llm.quirks import Quirks, learned, quirks_for
-from yiemagent.llm.retry import RetryPolicy
 from yiemagent.llm.settings import endpoint, find_key, model_info
 from yiemagent.model import LlmContext, StreamOptions
 
@@ -44,12 +44,8 @@ class OpenAIChat(HttpModel):
         info: What is known of the model, over the built-in table: fields of ``ModelInfo``.
         think_tags: Short for ``quirks={"think_tags": ...}``: move one leading ``<think>`` block
             of the text to the reasoning.
-        timeout: Seconds for one attempt from begin to end.
-        connect_timeout: See ``HttpOptions``; likewise *first_byte_timeout* and *idle_timeout*.
-        max_retries: How often a failed request is sent again.
-        retry: In place of *max_retries*: the whole policy.
-        headers: Sent with every request.
-        verify: See ``HttpClient``; likewise *cert* and *proxies*.
+        http: Timeouts, retries, headers, TLS and proxies: the fields of ``HttpOptions`` (or
+            ``max_retries``), such as ``timeout``, ``verify``, ``proxies``.
 
     Raises:
         ConfigurationError: A value cannot work; the message says which and why.
@@ -68,16 +64,7 @@ class OpenAIChat(HttpModel):
         quirks: Mapping[str, Any] | None = None,
         info: Mapping[str, Any] | None = None,
         think_tags: bool | None = None,
-        timeout: float | None = None,
-        connect_timeout: float | None = 10.0,
-        first_byte_timeout: float | None = 600.0,
-        idle_timeout: float | None = 300.0,
-        max_retries: int = 2,
-        retry: RetryPolicy | None = None,
-        headers: Mapping[str, str] | None = None,
-        verify: bool | str | None = None,
-        cert: str | tuple[str, str] | None = None,
-        proxies: Mapping[str, str] | None = None,
+        **http: Unpack[HttpKeywords],
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise ConfigurationError(f"model must be the name of a model, got {model!r}")
@@ -96,17 +83,7 @@ class OpenAIChat(HttpModel):
             known,
             endpoint(self._base_url, _PATH),
             find_key(api_key, wishes.key_envs),
-            HttpOptions(
-                timeout=timeout,
-                connect_timeout=connect_timeout,
-                first_byte_timeout=first_byte_timeout,
-                idle_timeout=idle_timeout,
-                retry=retry or RetryPolicy(retries=max_retries),
-                headers=headers,
-                verify=verify,
-                cert=cert,
-                proxies=proxies,
-            ),
+            http_options(http, "OpenAIChat"),
         )
         self._requests = ChatRequests(Dialect(wishes, model, known.supports_images is not False))
 
@@ -133,16 +110,7 @@ class OpenAIChat(HttpModel):
         return ChatDecoder(builder, self._source, self._info, think_tags=quirks.think_tags, max_tokens=limit)
 
     def _auth_headers(self, api_key: str) -> Mapping[str, str]:
-        quirks = self.quirks
-        if not api_key:
-            if quirks.needs_key:
-                wanted = " or ".join(quirks.key_envs)
-                text = f"{self._source} needs an API key: pass api_key= or set {wanted}"
-                raise make_error("authentication", text)
-            return {}
-        if quirks.auth_header == "Authorization":
-            return {"Authorization": f"Bearer {api_key}"}
-        return {quirks.auth_header: api_key}
+        return key_headers(self.quirks, api_key, self._source)
 
     def _wants_stream(self, options: StreamOptions) -> bool:
         return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
