@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from yiemagent.agent.state import AgentState as AgentState
     from yiemagent.agent.streams import RunStream as RunStream
     from yiemagent.event_stream import EventStream as EventStream
+    from yiemagent.llm.anthropic import AnthropicMessages as AnthropicMessages
     from yiemagent.llm.openai_chat import OpenAIChat as OpenAIChat
+    from yiemagent.llm.responses import OpenAIResponses as OpenAIResponses
     from yiemagent.loop.config import AfterToolCallContext as AfterToolCallContext
     from yiemagent.loop.config import AfterToolCallResult as AfterToolCallResult
     from yiemagent.loop.config import AgentContext as AgentContext
@@ -45,7 +47,9 @@ _HOMES = {
     "yiemagent.agent.state": ("AgentState",),
     "yiemagent.agent.streams": ("RunStream",),
     "yiemagent.event_stream": ("EventStream",),
+    "yiemagent.llm.anthropic": ("AnthropicMessages",),
     "yiemagent.llm.openai_chat": ("OpenAIChat",),
+    "yiemagent.llm.responses": ("OpenAIResponses",),
     "yiemagent.loop.config": (
         "AfterToolCallContext",
         "AfterToolCallResult",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.answer import AnswerBuilder
@@ -12,16 +12,15 @@ from yiemagent.llm.anthropic_decode import AnthropicDecoder
 from yiemagent.llm.anthropic_messages import API, AnthropicDialect
 from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
 from yiemagent.llm.errors import make_error
-from yiemagent.llm.http_model import HttpModel, HttpOptions
-from yiemagent.llm.retry import RetryPolicy
-from yiemagent.llm.settings import endpoint, find_key, model_info
+from yiemagent.llm.http_model import HttpModel
+from yiemagent.llm.http_options import HttpKeywords, http_options
+from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["AnthropicMessages"]
 
 _ANTHROPIC = "https://api.anthropic.com"
 _VERSION = "2023-06-01"
-_MODES = {True: "always", False: "never", "auto": "auto", "always": "always", "never": "never"}
 
 
 class AnthropicMessages(HttpModel):
@@ -40,11 +39,8 @@ class AnthropicMessages(HttpModel):
         info: What is known of the model, over the built-in table: fields of ``ModelInfo``.
         provider: Its name in messages; answers are only replayed in full to the same one.
         beta: Names for the ``anthropic-beta`` header.
-        timeout: See ``HttpOptions``; likewise the other timeouts.
-        max_retries: How often a failed request is sent again.
-        retry: In place of *max_retries*: the whole policy.
-        headers: Sent with every request.
-        verify: See ``HttpClient``; likewise *cert* and *proxies*.
+        http: Timeouts, retries, headers, TLS and proxies: the fields of ``HttpOptions`` (or
+            ``max_retries``), such as ``timeout``, ``verify``, ``proxies``.
 
     Raises:
         ConfigurationError: A value cannot work; the message says which and why.
@@ -64,44 +60,21 @@ class AnthropicMessages(HttpModel):
         info: Mapping[str, Any] | None = None,
         provider: str = "anthropic",
         beta: tuple[str, ...] = (),
-        timeout: float | None = None,
-        connect_timeout: float | None = 10.0,
-        first_byte_timeout: float | None = 600.0,
-        idle_timeout: float | None = 300.0,
-        max_retries: int = 2,
-        retry: RetryPolicy | None = None,
-        headers: Mapping[str, str] | None = None,
-        verify: bool | str | None = None,
-        cert: str | tuple[str, str] | None = None,
-        proxies: Mapping[str, str] | None = None,
+        **http: Unpack[HttpKeywords],
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
-            raise ConfigurationError(f"model must be the name of a model, got {model!r}")
-        if stream not in _MODES:
-            raise ConfigurationError(f'stream must be "auto", "always", "never" or a bool, got {stream!r}')
         if cache not in (None, "5m", "1h"):
             raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
-        self._stream = _MODES[stream]
+        self._stream = stream_mode(stream)
         self._base_url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
         self._max_tokens = max_tokens
         self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
-        known = model_info(model, provider, API, info)
+        known = model_info(model_name(model), provider, API, info)
         fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}
         super().__init__(
             known,
             endpoint(self._base_url.rstrip("/").removesuffix("/v1"), "/v1/messages"),
             find_key(api_key, ("ANTHROPIC_API_KEY",)),
-            HttpOptions(
-                timeout=timeout,
-                connect_timeout=connect_timeout,
-                first_byte_timeout=first_byte_timeout,
-                idle_timeout=idle_timeout,
-                retry=retry or RetryPolicy(retries=max_retries),
-                headers={**fixed, **(headers or {})},
-                verify=verify,
-                cert=cert,
-                proxies=proxies,
-            ),
+            http_options({**http, "headers": {**fixed, **(http.get("headers") or {})}}, "AnthropicMessages"),
         )
         dialect = AnthropicDialect(provider, model, known.supports_images is not False)
         self._requests = AnthropicRequests(dialect, cache)

@@ -177,16 +177,16 @@ class AnthropicDecoder:
 
     def _grow(self, index: Any, kind: str, piece: Any) -> None:
         """More of a text or thinking block, which begins with its first piece: blank ones are none."""
-        if piece:
+        if isinstance(piece, str) and piece:
             block = self._blocks.get(index) or self._new(index, kind)
             if block.kind == kind:
                 self.builder.add(block, piece)
 
     def _sign(self, index: Any, piece: Any) -> None:
         """More of a signature; a thinking block without text is kept for it."""
-        if piece:
+        if isinstance(piece, str) and piece:
             block = self._blocks.get(index) or self._new(index, "reasoning")
-            block.signature = (block.signature or "") + str(piece)
+            block.signature = (block.signature or "") + piece
 
     def _block_delta(self, chunk: Mapping[str, Any]) -> None:
         index, delta = chunk.get("index"), chunk.get("delta") or {}

@@ -12,7 +12,7 @@ from yiemagent.errors import ConfigurationError
 from yiemagent.llm.usage import known_model
 from yiemagent.model import ModelInfo
 
-__all__ = ["endpoint", "find_key", "model_info"]
+__all__ = ["endpoint", "find_key", "model_info", "model_name", "stream_mode"]
 
 
 def find_key(api_key: str | None, variables: Sequence[str]) -> str:
@@ -60,3 +60,27 @@ def model_info(model: str, provider: str, api: str, given: Mapping[str, Any] | N
         if name not in names:
             raise ConfigurationError(f"{name!r} is no field of ModelInfo; known: {', '.join(sorted(names))}")
     return ModelInfo(**{**known_model(model), "id": model, "provider": provider, "api": api, **(given or {})})
+
+
+def model_name(model: str) -> str:
+    """*model*, after a look at it.
+
+    Raises:
+        ConfigurationError: It is no text, or blank.
+    """
+    if not isinstance(model, str) or not model.strip():
+        raise ConfigurationError(f"model must be the name of a model, got {model!r}")
+    return model
+
+
+def stream_mode(stream: bool | str) -> str:
+    """``auto``, ``always`` or ``never``; a bool says always or never.
+
+    Raises:
+        ConfigurationError: It is none of these.
+    """
+    if isinstance(stream, bool):
+        return "always" if stream else "never"
+    if stream not in ("auto", "always", "never"):
+        raise ConfigurationError(f'stream must be "auto", "always", "never" or a bool, got {stream!r}')
+    return stream

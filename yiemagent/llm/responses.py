@@ -1,0 +1,98 @@
+"""``OpenAIResponses``: models that speak OpenAI's Responses dialect.
+
+Newer reasoning models take tools only here. Nothing is stored at the provider: every request
+carries the whole history, and the model's own reasoning in its encrypted form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
+
+from yiemagent.llm.answer import AnswerBuilder
+from yiemagent.llm.http_model import HttpModel
+from yiemagent.llm.http_options import HttpKeywords, http_options
+from yiemagent.llm.keys import key_headers
+from yiemagent.llm.quirks import quirks_for
+from yiemagent.llm.responses_decode import ResponsesDecoder
+from yiemagent.llm.responses_items import API, ResponsesDialect
+from yiemagent.llm.responses_request import ResponsesRequests
+from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
+from yiemagent.model import LlmContext, StreamOptions
+
+__all__ = ["OpenAIResponses"]
+
+_OPENAI = "https://api.openai.com/v1"
+
+
+class OpenAIResponses(HttpModel):
+    """A model that speaks the Responses dialect. Construction does no I/O; any thread may ask.
+
+    Args:
+        model: The provider's name for it, such as ``gpt-5``.
+        base_url: Including ``/v1``. None: ``OPENAI_BASE_URL``, else OpenAI's.
+        api_key: None: ``OPENAI_API_KEY``. Blank: none is sent. It shows in no message or ``repr``.
+        stream: As for ``OpenAIChat``.
+        temperature: None sends none.
+        max_tokens: For the answer, reasoning included; None sends none.
+        extra_body: Added to every request, over everything else.
+        quirks: Fields of ``Quirks`` for the server's key and provider name. None: by its host.
+        info: What is known of the model, over the built-in table: fields of ``ModelInfo``.
+        http: Timeouts, retries, headers, TLS and proxies: the fields of ``HttpOptions`` (or
+            ``max_retries``), such as ``timeout``, ``verify``, ``proxies``.
+
+    Raises:
+        ConfigurationError: A value cannot work; the message says which and why.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool | Literal["auto", "always", "never"] = "auto",
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        quirks: Mapping[str, Any] | None = None,
+        info: Mapping[str, Any] | None = None,
+        **http: Unpack[HttpKeywords],
+    ) -> None:
+        self._stream = stream_mode(stream)
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        self._quirks = quirks_for(self._base_url, model_name(model), quirks or {})
+        self._max_tokens = max_tokens
+        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        known = model_info(model, self._quirks.provider, API, info)
+        super().__init__(
+            known,
+            endpoint(self._base_url, "/responses"),
+            find_key(api_key, self._quirks.key_envs),
+            http_options(http, "OpenAIResponses"),
+        )
+        dialect = ResponsesDialect(known.provider, model, known.supports_images is not False)
+        self._requests = ResponsesRequests(dialect, cache_key=self._quirks.cache_key_field is not None)
+
+    @property
+    def base_url(self) -> str:
+        """Where the model is, as given."""
+        return self._base_url
+
+    def __repr__(self) -> str:
+        return f"OpenAIResponses({self._info.id!r}, provider={self._info.provider!r})"
+
+    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
+        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
+
+    def _decoder(self, context: LlmContext, options: StreamOptions) -> ResponsesDecoder:
+        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
+        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
+        return ResponsesDecoder(builder, self._source, self._info, max_tokens=limit)
+
+    def _auth_headers(self, api_key: str) -> Mapping[str, str]:
+        return key_headers(self._quirks, api_key, self._source)
+
+    def _wants_stream(self, options: StreamOptions) -> bool:
+        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
