@@ -18,6 +18,9 @@ def no_leaked_threads() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in left:
+        thread.join(0.05)  # Most are on their way out, and a collection is slow.
+    left = [thread for thread in left if thread.is_alive()]
     if left:
         gc.collect()  # An agent that the test dropped ends its threads when it is collected.
     for thread in left:

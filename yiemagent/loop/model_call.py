@@ -123,7 +123,8 @@ def _work(
 
 def _follow(stream: StreamFn, context: LlmContext, options: StreamOptions, mail: Mailbox[_Mail]) -> None:
     for event in _events(stream(context, options)):
-        mail.put(event)
+        if event is not None:  # Which would read as a wake-up.
+            mail.put(event)
         if options.signal.aborted or isinstance(event, (Done, Failed)):
             return
 
