@@ -232,7 +232,7 @@ def test_the_module_runs_as_a_program() -> None:
         [sys.executable, "-m", "yiemagent", "demo", "hello"],
         env=clean,
         capture_output=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -243,6 +243,6 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     """``python -m yiemagent demo | head -1``."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     command = f"{sys.executable} -m yiemagent demo | head -1"
-    done = subprocess.run(["sh", "-c", command], env=clean, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", command], env=clean, capture_output=True, timeout=110, check=False)
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
@@ -181,9 +182,11 @@ def test_a_body_without_a_length_is_refused(offline: OfflineModel) -> None:
     """Chunked requests are not read."""
     address = urlsplit(offline.base_url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=WAIT)
-    connection.request("POST", "/v1/chat/completions", body=iter([b"{}"]), encode_chunked=True)
-    assert connection.getresponse().status == 411
-    connection.close()
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/chat/completions", body=iter([b"{}"]), encode_chunked=True)
+        with connection.getresponse() as response:
+            assert response.status == 411
+            assert b"Content-Length" in response.read()
 
 
 def test_closing_hangs_up_on_a_client_in_the_middle_of_a_stream() -> None:
