@@ -29,6 +29,8 @@ from yiemagent.messages import (
 )
 
 __all__ = [
+    "block_from_dict",
+    "block_to_dict",
     "message_from_dict",
     "message_from_openai",
     "message_to_dict",
@@ -131,6 +133,21 @@ def messages_from_json(text: str) -> list[Message]:
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
         raise ConfigurationError("not a transcript in JSON: it must be a list of objects")
     return [message_from_dict(item) for item in data]
+
+
+def block_to_dict(block: ContentBlock) -> dict[str, Any]:
+    """A plain dict of one content block; fields at their default are left out."""
+    data: dict[str, Any] = _plain(block)
+    return data
+
+
+def block_from_dict(data: Mapping[str, Any]) -> ContentBlock:
+    """The block that ``block_to_dict`` made *data* of.
+
+    Raises:
+        ConfigurationError: The type is unknown, or a field is.
+    """
+    return _block(data)
 
 
 # -- the OpenAI shapes -------------------------------------------------------------------

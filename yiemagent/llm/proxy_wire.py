@@ -1,0 +1,220 @@
+"""The request and the answer of the SSE proxy protocol: stripped events in camel case. Pure.
+
+Source: research facts PX-1 to PX-7, T227 to T230.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from yiemagent.errors import LlmError
+from yiemagent.llm.answer import AnswerBuilder, OpenBlock
+from yiemagent.llm.errors import body_error, make_error
+from yiemagent.llm.names import call_id_of, name_of
+from yiemagent.llm.outcome import Ending, conclude, give_up
+from yiemagent.llm.slots import CallSlot
+from yiemagent.llm.usage import with_cost
+from yiemagent.messages import (
+    AssistantMessage,
+    ContentBlock,
+    ImageContent,
+    LlmMessage,
+    ReasoningContent,
+    StopReason,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+)
+from yiemagent.model import LlmContext, ModelInfo
+
+__all__ = ["ProxyDecoder", "context_to_proxy"]
+
+_STOP: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "toolUse": "tool_calls",
+    "tool_use": "tool_calls",
+    "error": "error",
+    "aborted": "aborted",
+}
+_SENT_STOP = {"tool_calls": "toolUse", "redirected": "stop", "refusal": "stop"}
+_SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
+
+_raw_decode = json.JSONDecoder(strict=False).raw_decode
+
+
+def context_to_proxy(context: LlmContext, messages: Any) -> dict[str, Any]:
+    """What is asked, as the proxy reads it."""
+    data: dict[str, Any] = {"messages": [_message(message) for message in messages]}
+    if context.system_prompt:
+        data["systemPrompt"] = context.system_prompt
+    if context.tools:
+        data["tools"] = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.input_schema)}
+            for tool in context.tools
+        ]
+    return data
+
+
+def _message(message: LlmMessage) -> dict[str, Any]:
+    content = [made for block in message.content if (made := _block(block)) is not None]
+    data: dict[str, Any] = {"content": content, "timestamp": int(message.timestamp * 1000)}
+    if isinstance(message, ToolResultMessage):
+        return {
+            **data,
+            "role": "toolResult",
+            "toolCallId": message.tool_call_id,
+            "toolName": message.tool_name,
+            "isError": message.is_error,
+            "trust": message.trust,
+        }
+    if isinstance(message, AssistantMessage):
+        stop = _SENT_STOP.get(message.stop_reason, message.stop_reason)
+        named = {"api": message.api, "provider": message.provider, "model": message.model}
+        return {**data, **named, "role": "assistant", "stopReason": stop}
+    return {**data, "role": "user"}
+
+
+def _block(block: ContentBlock) -> dict[str, Any] | None:
+    if isinstance(block, TextContent):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ImageContent):
+        return {"type": "image", "data": block.data or "", "mimeType": block.mime_type}
+    if isinstance(block, ReasoningContent):
+        signed = {"thinkingSignature": block.signature} if block.signature else {}
+        return {"type": "thinking", "thinking": block.text, **signed}
+    if isinstance(block, ToolCall):
+        return {"type": "toolCall", "id": block.id, "name": block.name, "arguments": dict(block.arguments)}
+    return None
+
+
+class ProxyDecoder:
+    """Puts an answer together from the proxy's events; unknown ones and broken lines are ignored."""
+
+    __slots__ = ("_blocks", "_done", "_failure", "_info", "_source", "builder")
+
+    def __init__(self, builder: AnswerBuilder, source: str, info: ModelInfo) -> None:
+        self.builder = builder
+        self._source = source
+        self._info = info
+        self._blocks: dict[Any, OpenBlock] = {}
+        self._done: Mapping[str, Any] | None = None
+        self._failure: LlmError | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end was announced."""
+        return self._done is not None or self._failure is not None
+
+    def feed(self, data: str, event: str = "message") -> bool:
+        """Take the data of one server-sent event; whether it was the last one worth reading."""
+        try:
+            chunk, _ = _raw_decode(data)
+        except (ValueError, RecursionError):
+            if data.strip():
+                self.builder.warn("ignored_non_json_data")
+            return False
+        if isinstance(chunk, dict):
+            handler = _HANDLERS.get(str(chunk.get("type")))
+            if handler is not None:
+                try:
+                    handler(self, chunk)
+                except _SHAPE_ERRORS:
+                    self.builder.warn("ignored_event_of_unknown_shape")
+        return self.is_finished
+
+    def take_body(self, body: Any) -> None:
+        """A whole JSON body is never an answer of this protocol."""
+        error = body.get("error") if isinstance(body, Mapping) else None
+        self._failure = body_error(error or {"message": "a body that is no event stream"}, self._source)
+
+    def lost(self, error: LlmError) -> None:
+        """The connection broke or fell silent: no harm if the end was announced before."""
+        if not self.is_finished:
+            self._failure = error
+
+    def _text(self, chunk: Mapping[str, Any]) -> None:
+        self._grow("text", chunk)
+
+    def _thinking(self, chunk: Mapping[str, Any]) -> None:
+        self._grow("reasoning", chunk)
+
+    def _grow(self, kind: Any, chunk: Mapping[str, Any]) -> None:
+        piece, index = chunk.get("delta"), chunk.get("contentIndex")
+        if isinstance(piece, str) and piece:
+            block = self._blocks.get(index)
+            if block is None:
+                block = self._blocks[index] = self.builder.begin(kind)
+            if block.kind == kind:
+                self.builder.add(block, piece)
+
+    def _signed(self, chunk: Mapping[str, Any]) -> None:
+        block, signature = self._blocks.get(chunk.get("contentIndex")), chunk.get("contentSignature")
+        if block is not None and isinstance(signature, str):
+            block.signature = signature
+
+    def _call_start(self, chunk: Mapping[str, Any]) -> None:
+        slot = CallSlot()
+        slot.take(call_id_of(chunk.get("id")), name_of(chunk.get("toolName")), None)
+        block = self._blocks[chunk.get("contentIndex")] = self.builder.begin_call(slot)
+        self.builder.add_to_call(block, "")
+
+    def _call_delta(self, chunk: Mapping[str, Any]) -> None:
+        block = self._blocks.get(chunk.get("contentIndex"))
+        if block is not None and block.slot is not None:
+            self.builder.add_to_call(block, block.slot.take("", "", chunk.get("delta")))
+
+    def _end(self, chunk: Mapping[str, Any]) -> None:
+        self._done = chunk
+
+    def _error(self, chunk: Mapping[str, Any]) -> None:
+        self._done = chunk
+        text = chunk.get("errorMessage") or "the proxy reported an error"
+        self._failure = body_error({"message": str(text)}, self._source)
+
+    def finish(self) -> tuple[AssistantMessage, LlmError | None]:
+        """The message, and why it is no answer if it is none; to be called once."""
+        done = self._done or {}
+        reason = done.get("reason")
+        ending = Ending(
+            source=self._source,
+            stop=_STOP.get(str(reason), "stop"),
+            finish_reason=reason if isinstance(reason, str) else None,
+            usage=with_cost(_usage(done.get("usage")), self._info),
+            context_window=self._info.context_window,
+        )
+        failure = self._failure
+        if failure is None and self._done is None:
+            text = f"{self._source} closed the stream before the answer was complete"
+            failure = make_error("stream_truncated", text, retryable=True)
+        if failure is not None:
+            return give_up(self.builder, ending), failure
+        return conclude(self.builder, ending)
+
+
+_HANDLERS: dict[str, Callable[[ProxyDecoder, Mapping[str, Any]], None]] = {
+    "text_delta": ProxyDecoder._text,
+    "text_end": ProxyDecoder._signed,
+    "thinking_delta": ProxyDecoder._thinking,
+    "thinking_end": ProxyDecoder._signed,
+    "toolcall_start": ProxyDecoder._call_start,
+    "toolcall_delta": ProxyDecoder._call_delta,
+    "done": ProxyDecoder._end,
+    "error": ProxyDecoder._error,
+}
+
+
+def _usage(raw: Any) -> Usage | None:
+    if not isinstance(raw, Mapping):
+        return None
+    fields = (
+        ("input_tokens", "input"),
+        ("output_tokens", "output"),
+        ("cache_read_tokens", "cacheRead"),
+        ("cache_write_tokens", "cacheWrite"),
+    )
+    counts = {ours: raw[theirs] for ours, theirs in fields if isinstance(raw.get(theirs), int)}
+    return Usage(**counts) if counts else None
