@@ -183,7 +183,9 @@ def test_a_body_without_a_length_is_refused(offline: OfflineModel) -> None:
     address = urlsplit(offline.base_url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=WAIT)
     with contextlib.closing(connection):
-        connection.request("POST", "/v1/chat/completions", body=iter([b"{}"]), encode_chunked=True)
+        connection.putrequest("POST", "/v1/chat/completions")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
         with connection.getresponse() as response:
             assert response.status == 411
             assert b"Content-Length" in response.read()
