@@ -76,7 +76,8 @@ class _Recorder:
         return self._llm.info
 
     def stream(self, context: LlmContext, options: StreamOptions) -> Iterator[AssistantEvent]:
-        question, events, began = _question(context), [], monotonic()
+        question, began = _question(context), monotonic()
+        events: list[dict[str, Any]] = []
         exchange: dict[str, Any] | None = {"question": question, "events": events}
         try:
             for event in self._llm.stream(context, options):
