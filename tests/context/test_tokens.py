@@ -77,6 +77,20 @@ def test_small_differences_add_up():
     assert counter.units_per_token < 4.0
 
 
+def test_the_ratio_follows_a_conversation_that_changes():
+    """English first, then a dense language: the newest differences count."""
+    counter = TokenCounter()
+    units, tokens = 100_000, 25_000
+    counter.learn(units, usage(tokens))
+    for _ in range(8):
+        units, tokens = units + 1_000, tokens + 1_000
+        counter.learn(units, usage(tokens))
+
+    assert counter.units_per_token == pytest.approx(1.0, abs=0.05)
+    counter.learn(units + 8_000, usage(tokens + 2_000))
+    assert counter.units_per_token == pytest.approx(2.5, abs=0.05)
+
+
 @pytest.mark.parametrize(
     "report",
     [None, Usage(), Usage(output_tokens=7), usage(0), usage(-5), usage(1)],

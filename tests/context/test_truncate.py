@@ -278,7 +278,7 @@ def test_the_given_list_is_left_alone():
 def test_the_middle_of_a_huge_result_is_left_out():
     """Case C-29."""
     image = ImageContent(url="u")
-    text = "".join(str(index % 10) for index in range(2_000_000))
+    text = "0123456789" * 200_000
     messages = [
         AssistantMessage((ToolCall("a", "look"),)),
         ToolResultMessage("a", "look", (TextContent(text), image), trust="untrusted"),

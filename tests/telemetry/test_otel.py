@@ -22,6 +22,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from yiemagent import Agent
 from yiemagent.errors import ContextOverflow, LlmError, RunAborted
 from yiemagent.loop.config import AgentContext, AgentLoopConfig
+from yiemagent.loop.limits import Limits
 from yiemagent.loop.run import run_agent_loop
 from yiemagent.messages import ImageContent, TextContent, Usage, UserMessage
 from yiemagent.model import ModelInfo
@@ -154,24 +155,8 @@ def test_a_tools_own_spans_hang_below_its_call(recorded):
     assert [parent for name, parent in recorded.tree() if name == "query"] == ["execute_tool db"] * 2
 
 
-def test_parallel_tools_hang_below_the_agent_and_not_below_each_other(recorded):
-    """Both are open at once."""
-    both = threading.Barrier(2)
-    tools = [Tool(name=name, execute=lambda *args: both.wait(WAIT)) for name in ("a", "b")]
-    ask(
-        recorded.telemetry(),
-        calls(call("a"), call("b")),
-        "done",
-        tools=tools,
-        parallel_tool_execute=True,
-    )
-
-    tree = dict(recorded.tree())
-    assert (tree["execute_tool a"], tree["execute_tool b"]) == ("invoke_agent", "invoke_agent")
-
-
-def test_a_parallel_tools_own_spans_hang_below_its_call_with_the_hook(recorded):
-    """`around_tool_call` runs on the tool's own thread."""
+def parallel_tools(recorded):
+    """Two tools that are both running before either goes on, and make a span of their own."""
     both = threading.Barrier(2)
 
     def inside(name):
@@ -182,14 +167,56 @@ def test_a_parallel_tools_own_spans_hang_below_its_call_with_the_hook(recorded):
 
         return execute
 
+    return [Tool(name=name, execute=inside(name)) for name in ("a", "b")]
+
+
+def test_parallel_tools_hang_below_the_agent_and_not_below_each_other(recorded):
+    """Both are open at once, so nobody knows whose their own spans are."""
+    ask(
+        recorded.telemetry(),
+        calls(call("a"), call("b")),
+        "done",
+        tools=parallel_tools(recorded),
+        parallel_tool_execute=True,
+    )
+
+    tree = dict(recorded.tree())
+    assert (tree["execute_tool a"], tree["execute_tool b"]) == ("invoke_agent", "invoke_agent")
+    assert (tree["query a"], tree["query b"]) == ("invoke_agent", "invoke_agent")
+
+
+def test_a_parallel_tools_own_spans_hang_below_its_call_with_the_hook(recorded):
+    """`around_tool_call` runs on the tool's own thread."""
     telemetry = recorded.telemetry()
     ask(
         telemetry,
         calls(call("a"), call("b")),
         "done",
-        tools=[Tool(name=name, execute=inside(name)) for name in ("a", "b")],
+        tools=parallel_tools(recorded),
         parallel_tool_execute=True,
         around_tool_call=telemetry.around_tool_call,
+    )
+
+    tree = dict(recorded.tree())
+    assert (tree["query a"], tree["query b"]) == ("execute_tool a", "execute_tool b")
+
+
+def test_a_run_inside_a_hook_does_not_make_the_outer_one_forgotten(recorded):
+    """On the same thread, between the outer run's events."""
+    telemetry = recorded.telemetry()
+
+    def hook(ctx, signal, event_sink):
+        config = AgentLoopConfig(model=ScriptedLlm("inner"))
+        run_agent_loop([UserMessage("q")], AgentContext(), config, recorded.telemetry("inner"))
+
+    ask(
+        telemetry,
+        calls(call("a"), call("b")),
+        "done",
+        tools=parallel_tools(recorded),
+        parallel_tool_execute=True,
+        around_tool_call=telemetry.around_tool_call,
+        before_tool_call=hook,
     )
 
     tree = dict(recorded.tree())
@@ -447,6 +474,21 @@ def test_a_run_at_its_limit_has_no_chat_that_nobody_asked_for(recorded):
     assert agent.attributes["yiemagent.limit"] == "max_tool_turns"
     assert [event.name for event in agent.events] == ["limit_reached"]
     assert errors(recorded) == {}
+
+
+def test_a_turn_that_begins_at_a_limit_has_no_chat(recorded):
+    """A follow-up for which no tokens are left."""
+    follow_ups = [[UserMessage("and?")]]
+    config = AgentLoopConfig(
+        model=ScriptedLlm(say("done", usage=Usage(input_tokens=10, output_tokens=2)), info=INFO),
+        limits=Limits(max_total_tokens=5),
+        get_follow_up_messages=lambda: follow_ups.pop() if follow_ups else (),
+    )
+    run_agent_loop([UserMessage("q")], AgentContext(), config, recorded.telemetry())
+
+    assert [name for name, _ in recorded.tree()] == ["invoke_agent", "chat gpt-5-mini"]
+    assert recorded.span("invoke_agent").attributes["yiemagent.limit"] == "max_total_tokens"
+    assert get_current_span().get_span_context().is_valid is False
 
 
 def test_an_overflow_and_its_second_answer_are_two_chats(recorded):

@@ -74,6 +74,8 @@ class _Operation:
 class _Run:
     agent: _Operation
     info: ModelInfo | None
+    outer: _Run | None
+    """The run in whose hook this one was started, on the same thread."""
     chat: _Operation | None = None
     tools: dict[str, _Operation] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
@@ -192,7 +194,7 @@ class OpenTelemetry:
         operation = self._start(name, "invoke_agent", SpanKind.INTERNAL, info, None)
         if self._agent_name:
             operation.span.set_attribute("gen_ai.agent.name", self._agent_name)
-        run = _Run(operation, info)
+        run = _Run(operation, info, _current_run.get())
         _attach(operation)
         _current_run.set(run)
         return run
@@ -213,7 +215,7 @@ class OpenTelemetry:
         elif event.status == "error":
             failed = error_kind_of(event.error) or "_OTHER"
         self._end(run.agent, failed, str(event.error or ""))
-        _current_run.set(None)
+        _current_run.set(run.outer)
 
     def _begin_chat(self, run: _Run) -> None:
         if run.chat is None:
