@@ -101,9 +101,7 @@ def prepare_tool_call(
     try:
         args = prepare_call_arguments(tool, call.arguments)
     except InvalidArguments as error:
-        return ImmediateOutcome(
-            error_result(error.text, "invalid_tool_arguments", errors=[str(e) for e in error.errors])
-        )
+        return ImmediateOutcome(_invalid_result(error))
     except BaseException as error:
         return ImmediateOutcome(_exception_result(error))
     blocked = _ask_before_hook(run, BeforeToolCallContext(message, call, args, context, tool))
@@ -139,6 +137,8 @@ def execute_prepared_tool_call(
                 result = as_tool_result(value)
         except RunAborted:
             return ExecutedOutcome(aborted_result(), True)
+        except InvalidArguments as error:  # A value that the function's own types refuse.
+            return ExecutedOutcome(_invalid_result(error), True)
         except BaseException as error:
             return ExecutedOutcome(_exception_result(error), True)
         return ExecutedOutcome(result, result.is_error)
@@ -218,6 +218,10 @@ def truncated_result(name: str) -> ToolResult:
         "may be truncated. Re-issue the tool call with complete arguments.",
         "truncated",
     )
+
+
+def _invalid_result(error: InvalidArguments) -> ToolResult:
+    return error_result(error.text, "invalid_tool_arguments", errors=[str(e) for e in error.errors])
 
 
 def _malformed_result(call: ToolCall) -> ToolResult:
