@@ -15,7 +15,7 @@ from yiemagent.mcp.oauth.client import AuthMethod, OAuthClient, authenticate
 from yiemagent.mcp.oauth.discovery import discover_server
 from yiemagent.mcp.oauth.grants import Wanted
 from yiemagent.mcp.oauth.metadata import AuthorizationServer, json_object
-from yiemagent.mcp.oauth.registration import bound
+from yiemagent.mcp.oauth.registration import GivenClient
 from yiemagent.mcp.oauth.token import Token, oauth_error, post_form, request_token
 
 __all__ = ["EnterpriseManaged", "WorkloadIdentity"]
@@ -58,8 +58,10 @@ class WorkloadIdentity:
         auth_method: AuthMethod | None = None,
         issuer: str | None = None,
     ) -> None:
-        self._client = OAuthClient(
-            client_id=client_id, client_secret=client_secret, auth_method=auth_method, issuer=issuer
+        self._client = GivenClient(
+            OAuthClient(
+                client_id=client_id, client_secret=client_secret, auth_method=auth_method, issuer=issuer
+            )
         )
         self._assertion = assertion
         self.account = client_id
@@ -67,7 +69,7 @@ class WorkloadIdentity:
 
     def obtain(self, wanted: Wanted, call: AuthCall) -> Token:
         """Trade the assertion."""
-        client = bound(self._client, wanted.server.issuer)
+        client = self._client.at(wanted.server.issuer)
         form = wanted.form(_JWT_BEARER, assertion=_current(self._assertion))
         return request_token(call, wanted.server, client, form, now=wanted.now, proof=wanted.proof)
 
@@ -113,7 +115,9 @@ class EnterpriseManaged:
     ) -> None:
         if not idp_issuer or not id_token:
             raise ConfigurationError("EnterpriseManaged needs idp_issuer and id_token")
-        self._client = OAuthClient(client_id=client_id, client_secret=client_secret, issuer=issuer)
+        self._client = GivenClient(
+            OAuthClient(client_id=client_id, client_secret=client_secret, issuer=issuer)
+        )
         self._id_token = id_token
         self._idp_issuer = idp_issuer
         self._idp_client = OAuthClient(
@@ -124,7 +128,7 @@ class EnterpriseManaged:
 
     def obtain(self, wanted: Wanted, call: AuthCall) -> Token:
         """Exchange the id token for a grant, and the grant for a token."""
-        client = bound(self._client, wanted.server.issuer)
+        client = self._client.at(wanted.server.issuer)
         provider = discover_server(self._idp_issuer, call, insecure=wanted.insecure)
         form = wanted.form(_JWT_BEARER, assertion=self._grant(provider, wanted, call))
         return request_token(call, wanted.server, client, form, now=wanted.now, proof=wanted.proof)

@@ -140,18 +140,19 @@ class OAuth:
         self._in_turn(state, challenge.sent.get("Authorization"), work, call)
         return True
 
-    def login(self, url: str, *, timeout: float | None = 300.0) -> None:
+    def login(self, url: str, *, timeout: float | None = 60.0) -> None:
         """Log in to the MCP server at *url* now, so that the first call need not wait for a person.
 
         Does nothing when the server wants no authorization, or when a kept token is still good.
 
         Args:
             url: Of the MCP server.
-            timeout: Seconds for everything, the person included; None waits for ever.
+            timeout: Seconds for the servers; None waits for ever. A person has ``login_timeout``
+                of the grant beside that.
 
         Raises:
             McpAuthorizationError: No authorization could be had.
-            McpTimeout: *timeout* passed first.
+            McpTimeout: *timeout* or the person's time passed first.
             McpConnectionError: The server cannot be reached.
         """
         from yiemagent.mcp.http_login import probe

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from yiemagent.errors import McpAuthorizationError, McpTimeout
+from yiemagent.mcp.deadline import Deadline, check_seconds
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.oauth.client import AuthMethod, OAuthClient
 from yiemagent.mcp.oauth.code_flow import accept_response, begin_authorization
 from yiemagent.mcp.oauth.metadata import AuthorizationServer
-from yiemagent.mcp.oauth.redirect import BrowserRedirect, Redirect
+from yiemagent.mcp.oauth.redirect import BrowserRedirect, Redirect, RedirectListener
 from yiemagent.mcp.oauth.registration import (
     ClientIdentity,
-    bound,
+    GivenClient,
     check_metadata_url,
     known_client,
     obtain_client,
@@ -105,9 +106,12 @@ class AuthorizationCode:
         client_name: What the consent page shows after a dynamic registration.
         offline: Ask for ``offline_access``, and so for a refresh token, where it is offered.
         account: Whose tokens these are, when one store serves several people.
+        login_timeout: Seconds that the person gets; meanwhile the clock of the call stands still.
+            None waits for ever.
 
     Raises:
-        ConfigurationError: ``client_metadata_url`` cannot be a client id.
+        ConfigurationError: ``client_metadata_url`` cannot be a client id, or ``login_timeout`` is
+            no number of seconds.
     """
 
     interactive = True
@@ -121,11 +125,14 @@ class AuthorizationCode:
         client_name: str = "yiemagent",
         offline: bool = True,
         account: str = "",
+        login_timeout: float | None = 300.0,
     ) -> None:
         if client_metadata_url is not None:
             check_metadata_url(client_metadata_url)
         self._redirect = redirect or BrowserRedirect()
-        self._identity = ClientIdentity(client=client, metadata_url=client_metadata_url, name=client_name)
+        given = GivenClient(client) if client is not None else None
+        self._identity = ClientIdentity(client=given, metadata_url=client_metadata_url, name=client_name)
+        self._login_timeout = check_seconds("login_timeout", login_timeout)
         self.offline = offline
         self.account = account
         self.issuer = client.issuer if client is not None else None
@@ -146,7 +153,7 @@ class AuthorizationCode:
                 resource=wanted.resource,
                 scopes=wanted.scopes,
             )
-            response = listener.obtain(pending.url, call)
+            response = self._ask(listener, pending.url, call)
         except McpTimeout:
             # A login page that no longer knows us never redirects: next time with a new registration.
             wanted.store.delete(StoreKey(wanted.server.issuer))
@@ -165,6 +172,15 @@ class AuthorizationCode:
         except McpAuthorizationError as exc:
             self._forget_if_unknown(exc, wanted)
             raise
+
+    def _ask(self, listener: RedirectListener, url: str, call: AuthCall) -> str:
+        """Let the person log in, who has time of their own."""
+        own = AuthCall(call.exchange, Deadline(self._login_timeout), call.signal)
+        call.deadline.hold(self._login_timeout)
+        try:
+            return listener.obtain(url, own)
+        finally:
+            call.deadline.release()
 
     def renew(self, token: Token, wanted: Wanted, call: AuthCall) -> Token | None:
         """Use the refresh token; None when there is none or it is used up."""
@@ -219,21 +235,23 @@ class ClientCredentials:
         auth_method: AuthMethod | None = None,
         issuer: str | None = None,
     ) -> None:
-        self._client = OAuthClient(
-            client_id=client_id,
-            client_secret=client_secret,
-            private_key=private_key,
-            key_id=key_id,
-            algorithm=algorithm,
-            auth_method=auth_method,
-            issuer=issuer,
+        self._client = GivenClient(
+            OAuthClient(
+                client_id=client_id,
+                client_secret=client_secret,
+                private_key=private_key,
+                key_id=key_id,
+                algorithm=algorithm,
+                auth_method=auth_method,
+                issuer=issuer,
+            )
         )
         self.account = client_id
         self.issuer = issuer
 
     def obtain(self, wanted: Wanted, call: AuthCall) -> Token:
         """Ask the token endpoint."""
-        client = bound(self._client, wanted.server.issuer)
+        client = self._client.at(wanted.server.issuer)
         form = wanted.form("client_credentials")
         return request_token(call, wanted.server, client, form, now=wanted.now, proof=wanted.proof)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from yiemagent.errors import ConfigurationError, McpAuthorizationError
+from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.oauth.client import OAuthClient
 from yiemagent.mcp.oauth.metadata import AuthorizationServer, json_object
@@ -20,7 +22,7 @@ from yiemagent.mcp.oauth.store import StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import oauth_error
 from yiemagent.mcp.origin import is_loopback
 
-__all__ = ["ClientIdentity", "check_metadata_url", "known_client", "obtain_client", "register"]
+__all__ = ["ClientIdentity", "GivenClient", "check_metadata_url", "known_client", "obtain_client", "register"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 class ClientIdentity:
     """Who we say we are, in the order in which it is used."""
 
-    client: OAuthClient | None = None
+    client: GivenClient | None = None
     """Registered by hand."""
     metadata_url: str | None = None
     """The https URL of our client metadata document, which is then our client id (CIMD)."""
@@ -55,20 +57,38 @@ def check_metadata_url(url: str) -> str:
     return url
 
 
-def bound(client: OAuthClient, issuer: str) -> OAuthClient:
-    """*client*, if it belongs to *issuer*.
+class GivenClient:
+    """A client that the user registered by hand: it belongs to one authorization server.
 
-    Raises:
-        McpAuthorizationError: It was registered with another authorization server.
+    Without an issuer it is bound to the first one that it is used with, for the life of the
+    process, so that no other server ever sees its credentials. Any thread.
     """
-    if client.issuer is None:
-        return replace(client, issuer=issuer)
-    if client.issuer != issuer:
-        raise McpAuthorizationError(
-            f"the client {client.client_id!r} is registered with {client.issuer!r}, but the MCP server now "
-            f"names the authorization server {issuer!r}; register a client there and give it as OAuthClient"
-        )
-    return client
+
+    def __init__(self, client: OAuthClient) -> None:
+        self._client = client
+        # Guards _client.
+        self._lock = threading.Lock()
+        forget_parent_on_fork(self)
+
+    def at(self, issuer: str) -> OAuthClient:
+        """The client, if it belongs to *issuer*.
+
+        Raises:
+            McpAuthorizationError: It belongs to another authorization server.
+        """
+        with self._lock:
+            if self._client.issuer is None:
+                self._client = replace(self._client, issuer=issuer)
+            client = self._client
+        if client.issuer != issuer:
+            raise McpAuthorizationError(
+                f"the client {client.client_id!r} belongs to {client.issuer!r}, but the MCP server names the "
+                f"authorization server {issuer!r}; register a client there and give it as OAuthClient"
+            )
+        return client
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
 
 
 def known_client(
@@ -76,7 +96,7 @@ def known_client(
 ) -> OAuthClient | None:
     """The client that we are to *server* without asking it; None when we are none yet."""
     if identity.client is not None:
-        return bound(identity.client, server.issuer)
+        return identity.client.at(server.issuer)
     if identity.metadata_url is not None and server.client_id_documents:
         return OAuthClient(client_id=identity.metadata_url, issuer=server.issuer, auth_method="none")
     record = store.load(StoreKey(server.issuer))

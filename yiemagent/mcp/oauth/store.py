@@ -156,19 +156,24 @@ class KeyringTokenStore:
 
     Args:
         service: The name under which the records appear there.
+        backend: A keyring with ``get_password``, ``set_password`` and ``delete_password``; by
+            default the package ``keyring``, which takes the one of the system.
 
     Raises:
         ConfigurationError: The package ``keyring`` is not installed.
     """
 
-    def __init__(self, service: str = "yiemagent") -> None:
-        try:
-            import keyring
-        except ImportError as exc:
-            raise ConfigurationError(
-                "KeyringTokenStore needs the package keyring: pip install 'yiemagent[keyring]'"
-            ) from exc
-        self._keyring = keyring
+    def __init__(self, service: str = "yiemagent", *, backend: Any = None) -> None:
+        if backend is None:
+            try:
+                import keyring
+
+                backend = keyring
+            except ImportError as exc:
+                raise ConfigurationError(
+                    "KeyringTokenStore needs the package keyring: pip install 'yiemagent[keyring]'"
+                ) from exc
+        self._keyring = backend
         self._service = service
 
     def load(self, key: StoreKey) -> Mapping[str, Any] | None:
@@ -190,5 +195,6 @@ class KeyringTokenStore:
 
     def delete(self, key: StoreKey) -> None:
         """Forget the record of *key*."""
-        with contextlib.suppress(self._keyring.errors.PasswordDeleteError):
+        # Keyrings raise for an entry that is not there, each in its own way.
+        if self._keyring.get_password(self._service, key.digest()) is not None:
             self._keyring.delete_password(self._service, key.digest())
