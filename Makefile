@@ -5,7 +5,7 @@ PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
 Q ?= Which wines have notes of oak and vanilla?
 
-.PHONY: demo chat test lint types imports unit bench format clean
+.PHONY: demo chat test lint types imports unit bench conformance format clean
 
 $(READY): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ unit: $(READY)
 
 bench: $(READY)
 	$(PY) -m benchmarks
+
+conformance: $(READY)
+	$(PY) tests/conformance/harness.py
 
 format: $(READY)
 	$(PY) -m ruff format .

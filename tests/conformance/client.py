@@ -41,6 +41,9 @@ MUST_BE_REFUSED = {
 }
 """Here the right client gives up with an authorization error."""
 
+MUST_ONLY_LIST = {"json-schema-ref-no-deref"}
+"""Here the mock server only lists its tools."""
+
 
 class AutomaticUser:
     """Stands for a person who agrees to everything: the mock login page only redirects."""
@@ -121,9 +124,11 @@ def arguments_for(tool: McpTool, tools: Mapping[str, McpTool]) -> dict[str, Any]
     return arguments if isinstance(arguments, dict) else {}
 
 
-def use_everything(client: McpHttp, context: Mapping[str, Any]) -> None:
+def use_everything(client: McpHttp, context: Mapping[str, Any], *, only_list: bool) -> None:
     """Use what the server offers, as an application would."""
     tools = {tool.name: tool for tool in client.list_tools(refresh=True)}
+    if only_list:
+        return
     wanted = context.get("toolCalls")
     if wanted:
         for one in wanted:
@@ -149,7 +154,7 @@ def main(url: str) -> int:
             on_elicitation=lambda request: True,
             roots=["/tmp"],
         ) as client:
-            use_everything(client, context)
+            use_everything(client, context, only_list=scenario in MUST_ONLY_LIST)
     except McpAuthorizationError as exc:
         print(f"refused: {exc}")
         return 0 if scenario in MUST_BE_REFUSED else 1
