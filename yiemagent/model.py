@@ -84,6 +84,9 @@ class StreamOptions:
     """Sees status and headers of each response."""
     event_sink: Callable[..., object] | None = None
     """``event_sink(text, publish=False)``: becomes a ``Log`` event of the run."""
+    notes: dict[Any, Any] | None = None
+    """Belongs to one conversation and lives as long as it: an adapter may keep there, under a key
+    of its own, what it worked out about the history, so that a request costs what is new."""
 
 
 @runtime_checkable

@@ -170,8 +170,11 @@ class AgentEngine(AgentSettings):
             begins = False
             return tools
 
+        if self._reducer.notes is None:
+            self._reducer.notes = {}
         return replace(
             self._config,
+            notes=self._reducer.notes,
             get_steering_messages=get_steering_messages,
             get_follow_up_messages=lambda: channels.poll_follow_ups(active, live.response),
             try_finish=lambda: channels.try_finish(active),

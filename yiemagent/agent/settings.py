@@ -175,8 +175,11 @@ def as_messages(messages: Iterable[Any]) -> list[Message]:
         ConfigurationError: One of them is neither, or has an unknown role.
     """
     kinds = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
+    given = list(messages)
+    if set(map(type, given)).issubset(kinds):
+        return given
     made: list[Message] = []
-    for number, message in enumerate(messages):
+    for number, message in enumerate(given):
         if isinstance(message, kinds):
             made.append(message)
         elif isinstance(message, dict):

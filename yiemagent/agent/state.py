@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from yiemagent.events import (
     AgentEnd,
@@ -45,10 +46,12 @@ class AgentState:
 class StateReducer:
     """Owned by the agent's thread while a run is in progress; readers copy what they need."""
 
-    __slots__ = ("_pending", "_update", "error_message", "messages")
+    __slots__ = ("_pending", "_update", "error_message", "messages", "notes")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.messages: list[Message] = list(messages)
+        self.notes: dict[Any, Any] | None = None
+        """``AgentLoopConfig.notes`` of this conversation, from its first run on."""
         self.error_message: str | None = None
         self._update: MessageStart | MessageUpdate | None = None
         self._pending: frozenset[str] = frozenset()
@@ -93,11 +96,14 @@ class StateReducer:
 
     def replace(self, messages: list[Message]) -> None:
         """Take another history."""
+        if not messages or not self.messages or messages[0] is not self.messages[0]:
+            self.notes = None  # Of another conversation: they would only keep its messages alive.
         self.messages = messages
 
     def reset(self) -> None:
         """Forget the conversation."""
         self.messages = []
+        self.notes = None
         self.error_message = None
         self._update = None
         self._pending = frozenset()

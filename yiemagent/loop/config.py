@@ -154,7 +154,7 @@ class AfterToolCallHook(Protocol):
 
 def default_convert_to_llm(messages: Sequence[Message]) -> Sequence[LlmMessage]:
     """Keep user, assistant and tool-result messages; leave out the application's own."""
-    if not any(type(message) is CustomMessage for message in messages):
+    if CustomMessage not in map(type, messages):
         return messages  # type: ignore[return-value]
     return [message for message in messages if not isinstance(message, CustomMessage)]
 
@@ -222,5 +222,8 @@ class AgentLoopConfig:
     """What happens when calls and results do not pair up before a model call."""
     want_deltas: Callable[[], bool] | bool = True
     """Whether anybody listens to deltas."""
+    notes: dict[Any, Any] | None = None
+    """What was worked out about the history, kept between the runs of one conversation: see
+    ``StreamOptions.notes``. None: the run has its own."""
     owner: object = None
     """Whose run this is; a run cannot wait for its own owner."""

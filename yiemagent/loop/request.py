@@ -7,19 +7,21 @@ convert_to_llm, get_api_key. What fails here is the answer's error; the model is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import indexOf, is_
 from typing import Any
 
 from yiemagent.abort import AbortSignal
-from yiemagent.context.transcript import repair_transcript, validate_transcript
+from yiemagent.context.transcript import has_calls, repair_transcript, validate_transcript
 from yiemagent.errors import InvalidTranscript
-from yiemagent.loop.config import AgentContext
+from yiemagent.loop.config import AgentContext, default_convert_to_llm
 from yiemagent.loop.run_state import LoopRun, call_hook
-from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
+from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["build_request", "without_failed_answers"]
 
 _NOT_SENT = ("error", "aborted", "redirected")
+_SOUND = "loop.sound"  # The note of the history that was found to be sound and plain.
 
 
 def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, StreamOptions]:
@@ -33,8 +35,9 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
     if config.transform_context is not None:
         # A list of its own: the hook may change it in place (case C-37).
         messages = _messages_of("transform_context", config.transform_context, list(messages), call_signal)
-    messages = _valid(run, messages)
-    converted = _messages_of("convert_to_llm", config.convert_to_llm, messages)
+    messages, plain = _valid(run, messages)
+    if not plain or config.convert_to_llm is not default_convert_to_llm:
+        messages = without_failed_answers(_messages_of("convert_to_llm", config.convert_to_llm, messages))
     api_key = config.api_key
     if config.get_api_key is not None:
         api_key = call_hook("get_api_key", config.get_api_key, config.model.info.provider) or api_key
@@ -57,8 +60,9 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
         on_payload=config.on_payload,
         on_response=config.on_response,
         event_sink=run.event_sink,
+        notes=run.notes,
     )
-    return LlmContext(context.system_prompt, without_failed_answers(converted), context.tools.specs), options
+    return LlmContext(context.system_prompt, messages, context.tools.specs), options
 
 
 def without_failed_answers(messages: Sequence[Any]) -> Sequence[Any]:
@@ -66,9 +70,7 @@ def without_failed_answers(messages: Sequence[Any]) -> Sequence[Any]:
 
     They are part of the history, but no model is to read half an answer (decision 24, case C-50).
     """
-    if not any(
-        type(message) is AssistantMessage and message.stop_reason in _NOT_SENT for message in messages
-    ):
+    if not _has_unsent(messages):
         return messages
     kept: list[Any] = []
     left_out: set[str] = set()
@@ -113,19 +115,48 @@ def _messages_of(name: str, hook: Callable[..., Any], *args: Any) -> Sequence[An
     return made
 
 
-def _valid(run: LoopRun, messages: Sequence[Message]) -> Sequence[Message]:
+def _valid(run: LoopRun, messages: Sequence[Message]) -> tuple[Sequence[Any], bool]:
+    """*messages* as they may be sent, and whether each of them is for every model."""
     own = messages is run.messages
-    violations = validate_transcript(messages, run.validated if own else 0)
+    if own and not run.validated:
+        run.validated = _known(run)
+    start = run.validated if own else 0
+    violations = validate_transcript(messages, start)
     if violations and run.config.invalid_transcript == "repair":
         messages, done = repair_transcript(messages)
         run.diagnose("transcript_repaired", violations=len(violations), repairs=len(done))
-        return messages
+        return messages, False
     if violations:
         kinds = ", ".join(sorted({str(violation["type"]) for violation in violations}))
         raise InvalidTranscript(
             f"the transcript cannot be sent: {kinds}; repair_transcript() mends it", violations=violations
         )
-    if own:
-        run.validated = len(messages)
-        return tuple(messages)
-    return messages
+    if not own:
+        return messages, False
+    added = messages[start:]
+    run.plain = run.plain and CustomMessage not in map(type, added) and not _has_unsent(added)
+    run.validated = len(messages)
+    sent = tuple(messages)
+    if run.plain:
+        run.notes[_SOUND] = sent
+    return sent, run.plain
+
+
+def _known(run: LoopRun) -> int:
+    """How many messages an earlier run of this conversation found to be sound and plain.
+
+    Looking whether they are the same objects costs a tenth of looking at each of them.
+    """
+    known: Sequence[Message] = run.notes.get(_SOUND, ())
+    try:
+        same = indexOf(map(is_, known, run.messages), False)
+    except ValueError:
+        same = min(len(known), len(run.messages))
+    # Calls are never parted from their results: those here may differ from those known.
+    while same and (type(run.messages[same - 1]) is ToolResultMessage or has_calls(run.messages[same - 1])):
+        same -= 1
+    return same
+
+
+def _has_unsent(messages: Sequence[Any]) -> bool:
+    return any(type(message) is AssistantMessage and message.stop_reason in _NOT_SENT for message in messages)

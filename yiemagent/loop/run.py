@@ -89,6 +89,7 @@ def run_agent_loop(
         budget=budget,
         threads=own_threads,
         offered=context.tools,
+        notes={} if config.notes is None else config.notes,
     )
     scope = RunScope(config.owner, run_signal, budget, outer)
     token = current_scope.set(scope)

@@ -60,11 +60,15 @@ class LoopRun:
     """Whether the model ends its stream by itself on abort."""
     budget: Budget
     threads: ToolThreads
+    notes: dict[Any, Any] = field(default_factory=dict)
+    """What was worked out about the history; outlives the run when its conversation does."""
     new_messages: list[Message] = field(default_factory=list)
     offered: ToolRegistry = field(default_factory=ToolRegistry)
     """The tools that the model was offered with its last call: no others are executed."""
     validated: int = 0
     """How many of ``messages`` are known to pair up."""
+    plain: bool = True
+    """Whether each of them is for every model: no custom message, no answer that is not sent."""
     truncated_turns: int = 0
     """Turns in a row whose calls were cut off."""
     overflow_recovered: bool = False
