@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from yiemagent.mcp.nats_native import greenlets_rule, original, start_native_thread
@@ -25,6 +26,8 @@ class Wire:
         self.transports: list[asyncio.BaseTransport] = []
         self.encrypted = False
         """Whether a TLS handshake was done on it."""
+        self.on_end: Callable[[Exception | None], object] = _ignore
+        """Called when the connection has ended, whoever ended it."""
 
     def abort(self) -> None:
         """Drop it at once, unsent data included. The loop's thread only."""
@@ -110,14 +113,16 @@ class NativeLoop(asyncio.SelectorEventLoop):
             wire = opened_wire.get(None)
             if wire is not None:
                 wire.transports.append(made[0])
+                _tell_end(made[1], wire)
             return made
         raise failure
 
-    async def start_tls(self, *args: Any, **options: Any) -> Any:
-        made = await super().start_tls(*args, **options)
+    async def start_tls(self, transport: Any, protocol: Any, *args: Any, **options: Any) -> Any:
+        made = await super().start_tls(transport, protocol, *args, **options)
         wire = opened_wire.get(None)
         if wire is not None:
             wire.encrypted = True
+            _tell_end(protocol, wire)
         return made
 
     def leave_to_parent(self) -> None:
@@ -134,6 +139,25 @@ class NativeLoop(asyncio.SelectorEventLoop):
                     os.dup2(null, descriptor, inheritable=False)
         finally:
             os.close(null)
+
+
+def _ignore(error: Exception | None) -> None:
+    pass
+
+
+def _tell_end(protocol: Any, wire: Wire) -> None:
+    """Let *wire* know when asyncio tells *protocol* that its connection is lost.
+
+    nats-py does not always hear it: closing a connection that was reset, it trips over what it
+    still wanted to send, and none of its callbacks is called.
+    """
+    told = protocol.connection_lost
+
+    def connection_lost(error: Exception | None) -> None:
+        wire.on_end(error)
+        told(error)
+
+    protocol.connection_lost = connection_lost
 
 
 def _settle(answer: asyncio.Future[Any], outcome: Any) -> None:

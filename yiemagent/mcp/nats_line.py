@@ -67,6 +67,7 @@ async def dial(
 
     line = Line(url, nats.aio.client.Client(), Wire(), asyncio.get_running_loop().create_future())
     opened_wire.set(line.wire)
+    line.wire.on_end = lambda error: line.lose("the connection ended" if error is None else words(error))
     try:
         async with asyncio.timeout(patience):
             await _greet(line, options, patience, on_error)

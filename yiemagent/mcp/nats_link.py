@@ -30,6 +30,9 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 """Seconds between two rounds of dialling; doubled each time, then varied by half."""
 
+STRAGGLERS = 0.05
+"""Seconds in which the last messages of an ended subscription may come."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
@@ -125,6 +128,12 @@ class NatsLink:
         if line is None:
             return
         try:
+            # nats-py drops a subscription as soon as the server has confirmed its end, but the server
+            # still delivers what it had matched before: a request would get no answer.
+            for subscription in line.subscriptions:
+                await line.client._send_unsubscribe(subscription._id)
+            await line.client.flush(self._options.dial_timeout)
+            await asyncio.sleep(STRAGGLERS)
             for subscription in line.subscriptions:
                 await subscription.drain()
         except Exception as exc:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 from typing import Any
@@ -17,9 +18,10 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError, McpConnectionError, McpTimeout, RunAborted
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.nats import NatsTransport
+from yiemagent.mcp.nats_loop import lease_loop
 from yiemagent.mcp.nats_options import NatsOptions
 from yiemagent.mcp.transport import RequestRefused
-from yiemagent.testing import WAIT, run_in_thread
+from yiemagent.testing import WAIT, Gate, run_in_thread
 
 pytestmark = pytest.mark.servers
 
@@ -178,6 +180,34 @@ def test_a_server_that_answers_no_ping_is_lost(connect: Any) -> None:
             ask = dialling.get()
             with pytest.raises(McpConnectionError, match=r"no answer to a ping within 0\.3 s"):
                 ask(timeout=None)
+
+
+def test_a_reset_connection_fails_what_was_just_sent(connect: Any) -> None:
+    """Case E-19: nats-py tells nobody when it could not send the rest before it closed."""
+    gate, loop = Gate(), lease_loop()
+    with socket.create_server(("127.0.0.1", 0)) as rude:
+        dialling = run_in_thread(connect, f"nats://127.0.0.1:{rude.getsockname()[1]}", dial_timeout=60)
+        line = rude.accept()[0]
+        with line.makefile("rb") as reader:
+            line.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
+            for _ in range(2):  # the PING of the greeting, and the one after SUB
+                while not reader.readline().startswith(b"PING"):
+                    pass
+                line.sendall(b"PONG\r\n")
+            ask = dialling.get()
+        # While the loop is held, a request is handed to it and the connection is reset.
+        loop.post(gate.block)
+        gate.wait_entered()
+        waiting = run_in_thread(ask, timeout=None)
+        while not ask.connection._calls:
+            pass
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.close()
+        gate.open()
+
+        with pytest.raises(McpConnectionError, match="was lost"):
+            waiting.get()
+    loop.release()
 
 
 USERS = ("--user", "ada", "--pass", "secret-1")
