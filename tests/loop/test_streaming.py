@@ -357,6 +357,21 @@ def test_events_behind_the_final_one_are_not_waited_for(run: Run, raw: Any) -> N
     assert ran.end.status == "completed"
 
 
+def test_a_model_that_fails_while_it_cleans_up_has_answered(run: Run, raw: Any) -> None:
+    """PI-17."""
+
+    class Fails(Raw):
+        def stream(self, context: LlmContext, options: StreamOptions) -> Iterator[Any]:
+            try:
+                yield from super().stream(context, options)
+            finally:
+                raise ValueError("cannot close")
+
+    ran = run("x", llm=Fails(START, Done(text("hi")), "more", abortable=raw().abortable))
+
+    assert ran.end.status == "completed"
+
+
 def test_the_helper_thread_is_used_again(run: Run, tool: Any) -> None:
     """Decision 10: a run's calls share one thread as long as none of them is left."""
     threads: list[str] = []

@@ -127,7 +127,7 @@ class _Call:
         with closing(events):
             for event in events:
                 self.follow(event)
-                if self.answer is not None or self._signal.aborted:
+                if self.answer is not None:
                     return
 
     def follow(self, event: AssistantEvent) -> None:

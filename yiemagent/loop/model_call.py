@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +53,8 @@ def iterate_model(
 ) -> Generator[AssistantEvent, None, None]:
     """Yield the events of one call; ends without a terminal event when the call was left.
 
+    What had come before the abort is yielded all the same.
+
     Args:
         stream, context, options: What to call, and with what.
         abortable: Whether the stream ends by itself on abort.
@@ -60,10 +63,14 @@ def iterate_model(
     Raises:
         BaseException: What the stream raised.
     """
-    if abortable:
-        yield from _events(stream(context, options))
-    else:
+    if not abortable:
         yield from _iterate_on_thread(stream, context, options, threads)
+        return
+    with _opened(stream(context, options)) as events:
+        for event in events:
+            yield event
+            if options.signal.aborted:
+                return
 
 
 def _iterate_on_thread(
@@ -122,17 +129,26 @@ def _work(
 
 
 def _follow(stream: StreamFn, context: LlmContext, options: StreamOptions, mail: Mailbox[_Mail]) -> None:
-    for event in _events(stream(context, options)):
-        if event is not None:  # Which would read as a wake-up.
-            mail.put(event)
-        if options.signal.aborted or isinstance(event, (Done, Failed)):
-            return
+    with _opened(stream(context, options)) as events:
+        for event in events:
+            if event is not None:  # Which would read as a wake-up.
+                mail.put(event)
+            if options.signal.aborted or isinstance(event, (Done, Failed)):
+                return
 
 
-def _events(stream: Any) -> Iterator[AssistantEvent]:
+@contextmanager
+def _opened(stream: Any) -> Iterator[Iterator[AssistantEvent]]:
+    """Close a generator when it is left, and not when it happens to be collected."""
     if not hasattr(stream, "__iter__"):
         raise LlmError(
             f"the model's stream() must return an iterator of events, got {type(stream).__name__}",
             kind="model_exception",
         )
-    return iter(stream)
+    events = iter(stream)
+    try:
+        yield events
+    finally:
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
