@@ -15,13 +15,14 @@ from typing import Any
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.eras import default_client_info as our_name_and_version
 from yiemagent.mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
+from yiemagent.mcp.serve_calls import run_tool
 from yiemagent.mcp.serve_offers import ServedPrompt, ServedResource
 from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import Incoming, Refusal
 from yiemagent.mcp.serve_wire import tool_listing, wire_result
 from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
 from yiemagent.tools.registry import ToolRegistry
-from yiemagent.tools.result import as_tool_result, error_result
+from yiemagent.tools.result import error_result
 from yiemagent.tools.tool import Tool, Tools
 
 __all__ = ["McpServer"]
@@ -150,13 +151,7 @@ class McpServer(MessageServer):
             arguments = prepare_call_arguments(tool, incoming.params.get("arguments"))
         except InvalidArguments as exc:
             return wire_result(tool, None, error_result(exc.text, "invalid_tool_arguments"), incoming.version)
-        returned = None
-        try:
-            returned = tool.execute(f"mcp-{incoming.id}", arguments, incoming.signal, incoming.progress)
-            result = as_tool_result(returned)
-        except BaseException as exc:
-            logger.info("tool=%s | raised %s: %s", tool.name, type(exc).__name__, exc)
-            result = error_result(f"{type(exc).__name__}: {exc}", "tool_exception")
+        returned, result = run_tool(tool, arguments, incoming)
         return wire_result(tool, returned, result, incoming.version)
 
     # --- resources and prompts

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any
 
 import pytest
 
+from yiemagent.agent.agent import Agent
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.serve import McpServer
 from yiemagent.mcp.serve_offers import ServedResource
+from yiemagent.testing import WAIT, ScriptedLlm, say
+from yiemagent.tools.decorator import tool
+from yiemagent.tools.tool import Tool, ToolContext, ToolResult
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -266,7 +272,6 @@ def test_progress_is_told_to_those_who_ask(talk: Any) -> None:
 
 def test_progress_numbers_grow_whatever_the_tool_says(talk: Any) -> None:
     """Progress: the value must increase with each notification."""
-    from yiemagent.tools.tool import Tool, ToolResult
 
     def execute(call_id: str, args: Any, signal: Any, on_update: Any) -> str:
         for step in (5, 2, True, "x"):
@@ -418,6 +423,61 @@ def test_a_tool_whose_signature_cannot_be_read_is_refused_when_the_server_is_mad
 
     with pytest.raises(ConfigurationError, match="Nowhere"):
         McpServer([odd])
+
+
+def test_a_tool_that_takes_too_long_is_left_and_sees_it(talk: Any) -> None:
+    """Tool.timeout: the client is answered, the tool's signal aborted."""
+    seen = threading.Event()
+
+    @tool(timeout=0.05)
+    def hang(ctx: ToolContext) -> str:
+        if ctx.signal.wait(WAIT):
+            seen.set()
+        return "late"
+
+    session = talk(McpServer([hang]))
+    session.initialize()
+    result = session.ask("tools/call", {"name": "hang"})["result"]
+
+    text = "Tool hang did not finish within 0.05 s; it may still be running"
+    assert result == {"content": [{"type": "text", "text": text}], "isError": True}
+    assert seen.wait(WAIT)
+
+
+def test_a_tool_that_keeps_its_time_gives_its_result(talk: Any) -> None:
+    """Tool.timeout, not reached; structured results too."""
+    quick = Tool(
+        name="quick",
+        timeout=WAIT,
+        output_schema={"type": "object"},
+        execute=lambda call_id, args, signal, on_update: {"n": 1},
+    )
+    session = talk(McpServer([quick]))
+    session.initialize()
+
+    assert session.ask("tools/call", {"name": "quick"})["result"]["structuredContent"] == {"n": 1}
+
+
+def test_a_tool_may_run_in_a_process_of_its_own(talk: Any) -> None:
+    """Isolation of the tool is kept."""
+    session = talk(McpServer([tool(isolation="process")(os.getpid)]))
+    session.initialize()
+
+    text = session.ask("tools/call", {"name": "getpid"})["result"]["content"][0]["text"]
+
+    assert int(text) != os.getpid()
+
+
+def test_an_agent_is_served_as_a_tool(talk: Any) -> None:
+    """Issue 5 part 5: an agent as an MCP server, through as_tool."""
+    with Agent(ScriptedLlm(say("Try the Rioja."))) as agent:
+        session = talk(McpServer([agent.as_tool("sommelier", "Knows wine.")]))
+        session.initialize()
+        (listed,) = session.ask("tools/list")["result"]["tools"]
+        result = session.ask("tools/call", {"name": "sommelier", "arguments": {"prompt": "Red?"}})["result"]
+
+    assert listed["description"] == "Knows wine."
+    assert result == {"content": [{"type": "text", "text": "Try the Rioja."}], "isError": False}
 
 
 def test_a_resource_needs_a_scheme() -> None:
