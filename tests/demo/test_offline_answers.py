@@ -170,6 +170,13 @@ def test_places_in_the_list_can_be_pointed_at(talk: Any) -> None:
     assert "Masi Campofiorin 2019 is the cheaper one" in talk.ask("Compare the first two")
 
 
+def test_the_cheapest_one_is_one_wine(talk: Any) -> None:
+    """Out of what was asked for before, not a list."""
+    talk.ask("red wines from France")
+    assert talk.ask("the cheapest one?").startswith("E. Guigal")
+    assert talk.calls[0][1].items() >= {"colour": "red", "country": "France", "max_results": 1}.items()
+
+
 def test_cheaper_is_measured_against_what_was_shown(talk: Any) -> None:
     """Below the cheapest of them, nearest first."""
     talk.ask("Which Champagnes do you have?")

@@ -21,7 +21,8 @@ _FOLLOWS = re.compile(
 _COMPARES = re.compile(r"\b(compar\w*|like|similar|differ\w*|alternatives?)\b")
 _REPLACES = re.compile(r"^(and )?(what|how) about\b|\binstead\b|\brather\b")
 _POINTS_AT_ONE = re.compile(r"\b(it|that one|this one|that wine|this wine|its)\b")
-_POINTS_AT_SEVERAL = re.compile(r"\b(them|those|these|they|both|ones?|the two)\b")
+_POINTS_AT_SEVERAL = re.compile(r"\b(them|those|these|they|both|ones|the two)\b")
+_POINTS_AT_ANY = re.compile(r"\bone\b")
 _ORDINALS = (
     re.compile(r"\b(first|1st|(number|no|wine|the) 1)\b"),
     re.compile(r"\b(second|2nd|(number|no|wine|the) 2)\b"),
@@ -96,7 +97,7 @@ class Wish:
     unknown: tuple[str, ...] = ()
     """Words that mean nothing to the stand-in and that it did not search for."""
     points: str | None = None
-    """``one`` or ``several``: the question is about what was shown."""
+    """``one``, ``any`` or ``several`` of what was shown: ``is it dry``, ``pair one``, ``compare them``."""
     follows: bool = False
     """It builds on the question before it."""
     replaces: bool = False
@@ -120,7 +121,7 @@ def read_wish(question: str) -> Wish:
     text = fold(_PAUSE.sub(" and ", numbers.rest))
     folded = fold(question)
     tokens = text.split()
-    notes_at = _notes_segment(text, tokens, folded)
+    notes_at = _notes_segment(text, tokens)
     exclude, negated = _excluded(tokens)
     spots = [found for found in spot(tokens) if not _is_about_taste(found, tokens, notes_at, text)]
     spots = [found for found in spots if found.start not in negated]
@@ -200,7 +201,9 @@ def _kind(wish: Wish, folded: str) -> str:
 
 def _is_about_shown(wish: Wish, folded: str) -> bool:
     """A question such as ``is it in stock?`` or ``how old is the second?``."""
-    if wish.points == "several" or not (wish.points or len(wish.picks) == 1) or wish.step or wish.sort:
+    if wish.points != "one" and len(wish.picks) != 1:
+        return False
+    if wish.points == "several" or wish.step or wish.sort:
         return False
     other = phrasing.FOOD_TRIGGER.search(folded) or _COMPARES.search(folded)
     return not (other or wish.has_limits or wish.dish or wish.wines)
@@ -224,7 +227,7 @@ def _allows(kind: str, wish: Wish) -> bool:
     return True
 
 
-def _notes_segment(text: str, tokens: list[str], folded: str) -> frozenset[int]:
+def _notes_segment(text: str, tokens: list[str]) -> frozenset[int]:
     """Where tasting notes are named: the tokens after ``notes of`` up to a word that ends it."""
     match = phrasing.NOTE_TRIGGER.search(text)
     if match is None or not match.group(2):
@@ -358,7 +361,9 @@ def _picks(folded: str) -> tuple[int, ...]:
 def _points(folded: str) -> str | None:
     if _POINTS_AT_SEVERAL.search(folded):
         return "several"
-    return "one" if _POINTS_AT_ONE.search(folded) else None
+    if _POINTS_AT_ONE.search(folded):
+        return "one"
+    return "any" if _POINTS_AT_ANY.search(folded) else None
 
 
 def _unique(values: list[str]) -> tuple[str, ...]:

@@ -227,6 +227,7 @@ SEGMENT_ENDS = frozenset(
 SMALL_WORDS = frozenset(
     words(
         """
+        cook cooking course dinner dish dishes drink drinking eat eating food lunch meal serve served supper
         afternoon anniversary aunt birthday boss boyfriend brother colleague couple dad day evening
         family father friend friends girlfriend grandfather grandma grandmother grandpa guest guests
         holiday husband left month mother mum neighbour parents person sell seller sister somebody summer

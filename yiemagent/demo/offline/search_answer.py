@@ -74,7 +74,7 @@ def _limit(wish: Wish, seen: int) -> int:
         return min(wish.limit + seen, _MOST_SHOWN)
     if seen:
         return min(seen + _SHOWN, _MOST_SHOWN)
-    return 1 if wish.sort and not wish.points else _SHOWN
+    return 1 if wish.sort and wish.points != "several" else _SHOWN
 
 
 def _superlative(wish: Wish, found: dict[str, Any], desk: Desk) -> str:
