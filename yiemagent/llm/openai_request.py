@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 from yiemagent.llm.openai_messages import (
@@ -19,7 +21,7 @@ from yiemagent.llm.openai_messages import (
     user_dict,
 )
 from yiemagent.llm.reasoning import reasoning_params
-from yiemagent.llm.replay import repair_history
+from yiemagent.llm.replay import is_sound, repair_history
 from yiemagent.llm.wire_json import to_wire
 from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
 from yiemagent.model import LlmContext, StreamOptions, ToolSpec
@@ -28,7 +30,24 @@ from yiemagent.tools.wire_schema import to_wire_schema
 __all__ = ["ChatRequests"]
 
 _RESERVED = frozenset({"model", "messages", "tools"})
+_KNOWN = "openai-chat.known"  # The note of the parts that the next request will have too.
 _keys: dict[Dialect, Dialect] = {}
+
+
+@dataclass(slots=True)
+class _Known:
+    """The parts of a history up to an answer, under the key that they were encoded for."""
+
+    key: Dialect
+    messages: tuple[LlmMessage, ...] = ()
+    parts: list[bytes] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    """Of the calls in it."""
+
+    def begins(self, messages: Sequence[LlmMessage], key: Dialect) -> bool:
+        """Whether *messages* begin with the very objects of this history."""
+        same = self.key is key and len(self.messages) <= len(messages)
+        return same and all(map(is_, self.messages, messages))
 
 
 class ChatRequests:
@@ -58,18 +77,18 @@ class ChatRequests:
         """
         params = self._params(context, options, stream, defaults)
         if not _RESERVED.isdisjoint(params):
-            return self._unusual(context, params)
+            return self._unusual(context, params, options.notes)
         end = [b"]"]
         if context.tools:
             end += [b',"tools":', self._encoded_tools(context.tools)]
         end.append(b"," + to_wire(params)[1:] if params else b"}")
-        return self._joined(context, b"".join(end))
+        return self._joined(context, b"".join(end), options.notes)
 
     # -- messages ------------------------------------------------------------------------
 
-    def _joined(self, context: LlmContext, end: bytes) -> bytes:
+    def _joined(self, context: LlmContext, end: bytes, notes: dict[Any, Any] | None) -> bytes:
         """The whole body by one join: history is long, and each copy of it costs."""
-        parts = self._messages(context.messages)
+        parts = self._messages(context.messages, notes)
         start = self._start(context.system_prompt)
         if not parts:
             return start + end
@@ -77,15 +96,49 @@ class ChatRequests:
         parts[-1] += end
         return b",".join(parts)
 
-    def _messages(self, messages: Sequence[LlmMessage]) -> list[bytes]:
+    def _messages(self, messages: Sequence[LlmMessage], notes: dict[Any, Any] | None) -> list[bytes]:
+        """The parts of *messages*; those that the request before had too are taken from *notes*."""
+        known = None if notes is None else notes.get(_KNOWN)
+        if known is None or not known.begins(messages, self._key):
+            known = _Known(self._key)
+        begin = len(known.messages)
+        added = messages[begin:] if begin else messages
+        if not is_sound(added, known.ids, known.messages[-1] if begin else None):
+            if notes is not None:
+                notes.pop(_KNOWN, None)
+            parts: list[bytes] = []
+            self._append(parts, repair_history(messages))
+            return parts
+        parts = known.parts.copy()
+        cut = self._last_answer(messages, begin)
+        if cut > begin and notes is not None:
+            self._append(parts, messages[begin:cut])
+            notes[_KNOWN] = _Known(self._key, tuple(messages[:cut]), parts.copy(), known.ids)
+            added = messages[cut:]
+        self._append(parts, added)
+        return parts
+
+    def _last_answer(self, messages: Sequence[LlmMessage], begin: int) -> int:
+        """Where the last answer ends: what follows has no influence on the form of what is before."""
+        for end in range(len(messages), begin, -1):
+            message = messages[end - 1]
+            if type(message) is AssistantMessage and self._wire(message)[1] is not None:
+                return end
+        return begin
+
+    def _wire(self, message: LlmMessage) -> tuple[Any, Any, bool]:
+        wire = message._wire
+        return self._encode(message) if wire is None or wire[0] is not self._key else wire
+
+    def _append(self, parts: list[bytes], messages: Sequence[LlmMessage]) -> None:
+        """Add the parts of *messages*, which begin the history or follow an answer."""
         key = self._key
         merges, line = self.dialect.quirks.merge_users, self.dialect.quirks.line_after_results
-        parts: list[bytes] = []
         append = parts.append
         seen: list[ToolResultMessage] = []  # results whose images are still to be shown
         users: list[UserMessage | list[Any]] = []  # what the last part is made of, if a user said it
         after_result = False
-        for message in repair_history(messages):
+        for message in messages:
             wire = message._wire
             if wire is None or wire[0] is not key:
                 wire = self._encode(message)
@@ -117,7 +170,6 @@ class ChatRequests:
             after_result = False
         if seen:
             self._append_images(parts, seen)
-        return parts
 
     def _append_images(self, parts: list[bytes], results: list[ToolResultMessage]) -> list[Any]:
         """One user message with the images of all results before it (C-31)."""
@@ -199,9 +251,9 @@ class ChatRequests:
         params.update(options.extra_body or {})
         return params
 
-    def _unusual(self, context: LlmContext, params: dict[str, Any]) -> bytes:
+    def _unusual(self, context: LlmContext, params: dict[str, Any], notes: dict[Any, Any] | None) -> bytes:
         """The body when a parameter replaces model, messages or tools."""
-        body = json.loads(self._joined(context, b"]}"))
+        body = json.loads(self._joined(context, b"]}", notes))
         if context.tools:
             body["tools"] = json.loads(self._encoded_tools(context.tools))
         return to_wire({**body, **params})

@@ -24,7 +24,7 @@ from yiemagent.messages import (
     UserMessage,
 )
 
-__all__ = ["IdRule", "legal_id", "repair_history"]
+__all__ = ["IdRule", "is_sound", "legal_id", "repair_history"]
 
 IdRule: TypeAlias = Literal["any", "openai", "anthropic", "mistral"]
 """What ids of tool calls a provider accepts: anything; 40 or 64 characters; nine letters and digits."""
@@ -38,7 +38,7 @@ _BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def repair_history(messages: Sequence[LlmMessage]) -> Sequence[LlmMessage]:
     """*messages* as they can be sent; the same object when nothing had to be done."""
-    if _is_sound(messages):
+    if is_sound(messages, set()):
         return messages
     kept = _without_failed(messages)
     repaired, _ = repair_transcript(kept)
@@ -66,10 +66,14 @@ def legal_id(call_id: str, rule: IdRule) -> str:
     return f"{_ILLEGAL.sub('_', call_id)[: longest - 9]}_{digest}"
 
 
-def _is_sound(messages: Sequence[LlmMessage]) -> bool:
-    """One tight look at each message: this runs before every request."""
-    waiting: set[str] = set()
-    seen: set[str] = set()
+def is_sound(messages: Sequence[LlmMessage], seen: set[str], before: LlmMessage | None = None) -> bool:
+    """Whether *messages* can be sent as they are: one tight look at each of them.
+
+    Args:
+        seen: Ids of calls in the history before them; theirs are added.
+        before: The message in front of them; its calls wait for their results.
+    """
+    waiting = {block.id for block in before.content if type(block) is ToolCall} if before else set()
     for message in messages:
         kind = type(message)
         if kind is ToolResultMessage:

@@ -62,7 +62,8 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
         event_sink=run.event_sink,
         notes=run.notes,
     )
-    return LlmContext(context.system_prompt, messages, context.tools.specs), options
+    sendable: Sequence[Any] = messages
+    return LlmContext(context.system_prompt, sendable, context.tools.specs), options
 
 
 def without_failed_answers(messages: Sequence[Any]) -> Sequence[Any]:
