@@ -119,8 +119,13 @@ class KeptThread:
         thread = threading.Thread(
             target=_serve, args=(line, self._idle), name=f"yiemagent-{self._name}", daemon=True
         )
-        thread.start()
+        # Known before it is started: an interrupted start() may have started it all the same.
         self._line, self._thread = line, thread
+        try:
+            thread.start()
+        except RuntimeError:
+            self._line = self._thread = None
+            raise
 
     def leave(self) -> None:
         """Forget the thread, whatever it is doing; it ends when its work does."""

@@ -399,7 +399,7 @@ def test_a_tool_that_ends_as_the_run_is_aborted_has_exactly_one_result(run: Run,
             return "finished"
 
         outcome = run_in_thread(
-            run, "go", llm=ScriptedLlm(calls(t(1), t(2))), tools=[tool("a", body)], signal=signal,
+            run, "go", llm=ScriptedLlm(calls(t(1), t(2)), "done"), tools=[tool("a", body)], signal=signal,
             tool_execution="parallel", abort_grace=0.0005 * (number % 3),
         )  # fmt: skip
         gate.wait_entered()
@@ -409,5 +409,5 @@ def test_a_tool_that_ends_as_the_run_is_aborted_has_exactly_one_result(run: Run,
 
         ran = outcome.get()
         assert [result.tool_call_id for result in ran.results] == ["t1", "t2"]
-        assert ran.end.status == "aborted"
+        assert ran.end.status in ("aborted", "completed")  # Both tools may have been the faster ones.
         assert len(ran.of(ToolExecutionStart)) == len(ran.of(ToolExecutionEnd)) == 2

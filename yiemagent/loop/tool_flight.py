@@ -65,6 +65,8 @@ class Flight:
         except RuntimeError as error:  # The system has no room for another thread.
             entry.outcome = not_started_outcome(error)
             self._mail.put(lambda: entry)
+        except KeyboardInterrupt as error:  # It may run or not: it is left like one that does.
+            self._run.interrupted(error)
 
     def next(self) -> tuple[PreparedToolCall, ExecutedOutcome]:
         """Wait for the next call to be over. Events of running calls are emitted meanwhile."""
