@@ -53,6 +53,7 @@ class ConstructedAgent(AgentEngine):
         transform_context: Callable[[Sequence[Message], AbortSignal], Sequence[Message]] | None = None,
         convert_to_llm: Callable[[Sequence[Message]], Sequence[LlmMessage]] | None = None,
         recover_context: Callable[[Sequence[Message]], Sequence[Message] | None] | None = None,
+        fence_untrusted: bool = True,
         format_msg_for_llm: Callable[..., Mapping[str, Any]] | None = None,
         before_tool_call: BeforeToolCallHook | None = None,
         after_tool_call: AfterToolCallHook | None = None,
@@ -100,6 +101,7 @@ class ConstructedAgent(AgentEngine):
             transform_context: ``(messages, signal) -> messages`` before each model call.
             convert_to_llm: ``(messages) -> messages`` a model knows; drops custom ones by default.
             recover_context: ``(messages) -> shorter messages`` once after a context overflow.
+            fence_untrusted: Whether untrusted tool results are fenced before the model reads them.
             format_msg_for_llm: ``(LlmContext) -> request`` for an ``llm_call`` callable.
             before_tool_call, after_tool_call: ``hook(ctx, signal, event_sink)`` around each call.
             around_tool_call: ``(ToolContext) -> context manager`` on the tool's own thread.
@@ -160,6 +162,7 @@ class ConstructedAgent(AgentEngine):
             prepare_context=prepare_context,
             transform_context=transform_context,
             recover_context=recover_context,
+            fence_untrusted=fence_untrusted,
             before_tool_call=before_tool_call,
             after_tool_call=after_tool_call,
             around_tool_call=around_tool_call,

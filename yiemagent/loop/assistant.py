@@ -23,6 +23,7 @@ from yiemagent.assistant_events import (
     ToolCallStart,
     fold,
 )
+from yiemagent.context.observation import observing
 from yiemagent.errors import (
     ContextOverflow,
     EmptyResponse,
@@ -210,7 +211,8 @@ def _recover(run: LoopRun) -> bool:
         return False
     run.overflow_recovered = True
     # The failed answer is in the history, and is left out of what is asked with next.
-    shorter = call_hook("recover_context", recover, tuple(run.request_messages()[:-1]))
+    with observing(run.heard):
+        shorter = call_hook("recover_context", recover, tuple(run.request_messages()[:-1]))
     if shorter is None:
         return False
     run.diagnose("context_overflow_recovered", messages=len(shorter))

@@ -170,6 +170,8 @@ class AgentLoopConfig:
     """Replaces the whole context (prompt, messages, tools) for one model call."""
     transform_context: Callable[[Sequence[Message], AbortSignal], Sequence[Message]] | None = None
     """Replaces the messages for one model call; the history stays as it is."""
+    fence_untrusted: bool = False
+    """Whether untrusted tool results are fenced, as a last step before the model reads them."""
     recover_context: Callable[[Sequence[Message]], Sequence[Message] | None] | None = None
     """Called once per answer after a context overflow: shorter messages to ask again with, or None."""
 

@@ -11,6 +11,7 @@ from operator import indexOf, is_
 from typing import Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.context.observation import observing
 from yiemagent.context.transcript import has_calls, repair_transcript, validate_transcript
 from yiemagent.errors import InvalidTranscript
 from yiemagent.loop.config import AgentContext, default_convert_to_llm
@@ -22,6 +23,8 @@ __all__ = ["build_request", "without_failed_answers"]
 
 _NOT_SENT = ("error", "aborted", "redirected")
 _SOUND = "loop.sound"  # The note of the history that was found to be sound and plain.
+_UNTRUSTED = "loop.untrusted"  # Whether that history has untrusted results.
+_FENCE = "loop.fence"  # What fences them, and remembers what it fenced.
 
 
 def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, StreamOptions]:
@@ -34,8 +37,13 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
     context, messages = _prepared(run)
     if config.transform_context is not None:
         # A list of its own: the hook may change it in place (case C-37).
-        messages = _messages_of("transform_context", config.transform_context, list(messages), call_signal)
+        with observing(run.heard):
+            messages = _messages_of(
+                "transform_context", config.transform_context, list(messages), call_signal
+            )
     messages, plain = _valid(run, messages)
+    if config.fence_untrusted:
+        messages = _fenced(run, messages, plain)
     if not plain or config.convert_to_llm is not default_convert_to_llm:
         messages = without_failed_answers(_messages_of("convert_to_llm", config.convert_to_llm, messages))
     api_key = config.api_key
@@ -99,7 +107,8 @@ def _prepared(run: LoopRun) -> tuple[AgentContext, Sequence[Message]]:
             raise TypeError(f"it must return an AgentContext or None, got {type(context).__name__}")
         return context
 
-    context: AgentContext | None = call_hook("prepare_context", checked)
+    with observing(run.heard):
+        context: AgentContext | None = call_hook("prepare_context", checked)
     return (run.context, messages) if context is None else (context, context.messages)
 
 
@@ -135,12 +144,33 @@ def _valid(run: LoopRun, messages: Sequence[Message]) -> tuple[Sequence[Any], bo
     if not own:
         return messages, False
     added = messages[start:]
+    if any(map(_is_untrusted, added)):
+        run.notes[_UNTRUSTED] = True
     run.plain = run.plain and CustomMessage not in map(type, added) and not _has_unsent(added)
     run.validated = len(messages)
     sent = tuple(messages)
     if run.plain:
         run.notes[_SOUND] = sent
     return sent, run.plain
+
+
+def _fenced(run: LoopRun, messages: Sequence[Any], plain: bool) -> Sequence[Any]:
+    """Untrusted tool results in fences, on the way to the model only (TR-6)."""
+    untrusted = run.notes.get(_UNTRUSTED, False) if plain else any(map(_is_untrusted, messages))
+    if not untrusted:
+        return messages
+    fence = run.notes.get(_FENCE)
+    if fence is None:
+        from yiemagent.context.trust import untrusted_boundary
+
+        fence = run.notes[_FENCE] = untrusted_boundary()
+    with observing(run.heard):
+        made: Sequence[Any] = fence(messages)
+    return made
+
+
+def _is_untrusted(message: Message) -> bool:
+    return type(message) is ToolResultMessage and message.trust == "untrusted"
 
 
 def _known(run: LoopRun) -> int:

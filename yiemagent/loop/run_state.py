@@ -23,7 +23,7 @@ from yiemagent.events import (
 )
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
-from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
+from yiemagent.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from yiemagent.tools.pool import ToolThreads
 from yiemagent.tools.registry import ToolRegistry
 
@@ -106,6 +106,13 @@ class LoopRun:
     def diagnose(self, name: str, **data: Any) -> None:
         """Make something visible that changes nothing."""
         self.emit(Diagnostic(name, data))
+
+    def heard(self, noticed: Diagnostic) -> None:
+        """What the context functions notice: told of, and their own model calls are charged."""
+        tokens, cost = noticed.data.get("summary_tokens"), noticed.data.get("cost")
+        if tokens or cost:
+            self.budget.charge_usage(Usage(output_tokens=tokens, cost=cost))
+        self.emit(noticed)
 
     def start_turn(self) -> None:
         """Emit the start of a turn."""
