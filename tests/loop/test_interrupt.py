@@ -141,3 +141,35 @@ def test_ctrl_c_between_two_lines_of_the_loop_leaves_no_call_unanswered(run: Run
     again = run("again", llm=ScriptedLlm("fine"), history=events[-1].messages)
     assert again.end.status == "completed"
     assert json.dumps([message.role for message in events[-1].messages])
+
+
+def test_ctrl_c_while_a_model_is_iterated_on_the_callers_thread_is_an_abort(run: Run) -> None:
+    """D-08: it comes out of the adapter, and is not taken for its failure."""
+    events: list[Any] = []
+
+    class Abortable(ScriptedLlm):
+        abortable = True
+
+        def stream(self, context: Any, options: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run("go", llm=Abortable(), emit=events.append)
+
+    assert [message.stop_reason for message in events[-1].messages[1:]] == ["aborted"]
+    assert events[-1].status == "aborted"
+
+
+def test_ctrl_c_in_a_listener_is_heard_and_the_run_ends_in_order(run: Run) -> None:
+    """D-08, D-22: a listener's exception is contained, the user's is not."""
+    events: list[Any] = []
+
+    def emit(event: Any) -> None:
+        events.append(event)
+        if event.type == "message_end":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run("go", llm=ScriptedLlm(), emit=emit)
+
+    assert (events[-1].type, events[-1].status) == ("agent_end", "aborted")

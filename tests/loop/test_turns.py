@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -407,6 +408,41 @@ def test_a_listener_that_always_raises_changes_nothing(
 
     assert ran.trace == "AS TS M+u M.u M+a M~ M.a TE[] AE[u,a]"
     assert len([r for r in caplog.records if r.name == "yiemagent.loop.run_state"]) == 1
+
+
+def test_a_defect_in_between_still_ends_the_run_in_order(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """LP-2, D-04: what nobody foresaw is the run's error, and is logged."""
+
+    class NoInfo(ScriptedLlm):
+        @property
+        def info(self) -> Any:
+            raise RuntimeError("no such model")
+
+        @info.setter
+        def info(self, value: Any) -> None: ...
+
+    ran = run("go", llm=NoInfo(), get_api_key=lambda provider: "key")
+
+    assert ran.trace == "AS TS M+u M.u M+a M.a(error) TE[] AE[u,a]:error"
+    assert str(ran.end.error) == "no such model"
+    assert [record.name for record in caplog.records] == ["yiemagent.loop.run"]
+
+
+def test_a_log_handler_that_raises_changes_nothing(run: Run) -> None:
+    """Decision 23: not even when there is something to log."""
+
+    class Raising(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("the disk is full")
+
+    handler, log = Raising(), logging.getLogger("yiemagent")
+    log.addHandler(handler)
+    try:
+        ran = run("go", llm=ScriptedLlm("hi"), emit=lambda event: 1 / 0)
+    finally:
+        log.removeHandler(handler)
+
+    assert ran.end.status == "completed"
 
 
 # -- should_stop_after_turn and prepare_next_turn ----------------------------------------
