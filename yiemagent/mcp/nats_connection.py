@@ -6,6 +6,7 @@ import collections
 import functools
 import logging
 import secrets
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,14 +40,23 @@ class NatsTarget:
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
-    """A request on its way; its items are NATS messages, or the exception that ends it."""
+class _Outgoing:
+    """A message on its way to the subject."""
 
     inbox: str
     method: str
     payload: bytes
     headers: dict[str, str]
     published: bool = False
+
+    def put(self, item: Any) -> None:
+        """Nobody waits for what becomes of it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call(_Outgoing):
+    """A request whose sender waits; its items are NATS messages, or the exception that ends it."""
+
     items: collections.deque[Any] = field(default_factory=collections.deque)
     flag: Flag = field(default_factory=make_flag)
 
@@ -66,6 +76,8 @@ class NatsConnection:
         self._target = target
         self._loop = loop
         self._receiver = receiver
+        # Guards that the end is begun once, and the lease of the loop given back once.
+        self._lock = threading.Lock()
         self._gone: str | None = None
         self._prefix = f"{target.options.inbox_prefix}.{secrets.token_hex(11)}."
         # By inbox. Every access is one operation of a dict, so that no lock is needed.
@@ -75,6 +87,7 @@ class NatsConnection:
             [Subscribed(f"{self._prefix}*", self._on_reply)],
             on_lost=self._on_lost,
             on_dropped=self._on_dropped,
+            on_denied=self._on_denied,
         )
 
     def open(self, deadline: Deadline, signal: AbortSignal | None) -> None:
@@ -137,18 +150,20 @@ class NatsConnection:
         signal: AbortSignal | None = None,
     ) -> None:
         """See ``Connection.send``."""
-        call = _Call("", str(message.get("method", "the response")), encode(message), self._headers(headers))
+        method = str(message.get("method", "the response"))
+        outgoing = _Outgoing("", method, encode(message), self._headers(headers))
         self._check_open()
         try:
-            self._loop.call(functools.partial(self._publish, call), deadline.remaining(), signal)
+            self._loop.call(functools.partial(self._publish, outgoing), deadline.remaining(), signal)
         except TimeoutError:
-            raise McpTimeout(f"could not send {call.method} to {self._target.label} in time") from None
+            raise McpTimeout(f"could not send {method} to {self._target.label} in time") from None
 
     def close(self, timeout: float) -> None:
         """See ``Connection.close``."""
-        if self._gone is not None:
-            return
-        self._gone = f"the connection to {self._target.label} was closed"
+        with self._lock:
+            if self._gone is not None:
+                return
+            self._gone = f"the connection to {self._target.label} was closed"
         self._fail_all(McpConnectionError(self._gone))
         if not self._loop.ours:
             return
@@ -165,6 +180,7 @@ class NatsConnection:
     def abandon(self) -> None:
         """See ``Connection.abandon``; the loop lets go of the socket by itself."""
         self._gone = f"the connection to {self._target.label} belongs to the process before the fork"
+        self._lock = threading.Lock()
         self._calls = {}
 
     # --- the caller's thread
@@ -196,7 +212,7 @@ class NatsConnection:
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         return {**headers, SENDER_HEADER: self._target.sender_id}
 
-    def _check_size(self, call: _Call, client: Any) -> None:
+    def _check_size(self, call: _Outgoing, client: Any) -> None:
         """Refuse what would make the server close the connection of everybody on it (case E-18)."""
         # The server counts the headers, nats-py does not.
         size = len(call.payload) + 14 + sum(len(k) + len(v) + 4 for k, v in call.headers.items())
@@ -264,7 +280,7 @@ class NatsConnection:
         headers.pop("Mcp-Name", None)
         try:
             self._loop.post(
-                self._withdraw, call, _Call(call.inbox, notice["method"], encode(notice), headers)
+                self._withdraw, call, _Outgoing(call.inbox, notice["method"], encode(notice), headers)
             )
         except RuntimeError:
             logger.debug("server=%s | closed before it could be told", self._target.label)
@@ -274,12 +290,12 @@ class NatsConnection:
     def _begin(self, call: _Call) -> None:
         self._loop.start(self._publish_or_fail(call))
 
-    def _withdraw(self, call: _Call, notice: _Call) -> None:
+    def _withdraw(self, call: _Call, notice: _Outgoing) -> None:
         if call.published and self._link.client is not None:
             self._loop.start(self._publish_or_fail(notice))
         call.published = True  # one that still waits for the link is not sent any more
 
-    async def _publish_or_fail(self, call: _Call) -> None:
+    async def _publish_or_fail(self, call: _Outgoing) -> None:
         try:
             await self._publish(call)
         except McpError as exc:
@@ -287,7 +303,7 @@ class NatsConnection:
         except Exception as exc:
             call.put(McpConnectionError(f"could not send {call.method} to {self._target.label}: {exc}"))
 
-    async def _publish(self, call: _Call) -> None:
+    async def _publish(self, call: _Outgoing) -> None:
         client = self._link.client
         if client is None:
             client = await self._link.ready()
@@ -314,6 +330,10 @@ class NatsConnection:
                     "waiting; raise pending_bytes_limit, or ask for less at once"
                 )
             )
+
+    def _on_denied(self, text: str) -> None:
+        # Without the right to publish, or to hear the inbox, no request can be answered.
+        self._fail_all(McpConnectionError(f"NATS at {self._target.options.label} refuses it: {text}"))
 
     def _fail_all(self, error: McpConnectionError) -> None:
         for call in list(self._calls.values()):

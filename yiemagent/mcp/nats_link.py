@@ -30,6 +30,9 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 """Seconds between two rounds of dialling; doubled each time, then varied by half."""
 
+PERMISSIONS = "permissions violation"
+"""What a server says, in whatever case, when an account may not use a subject."""
+
 STRAGGLERS = 0.05
 """Seconds in which the last messages of an ended subscription may come."""
 
@@ -52,6 +55,7 @@ class NatsLink:
         subscriptions: Made anew on every connection.
         on_lost: Told why, on the loop's thread, each time a connection that was up ends.
         on_dropped: Told the subject of each message that nats-py dropped because its queue was full.
+        on_denied: Told what the server said when it refused a publication or subscription.
     """
 
     def __init__(
@@ -61,11 +65,13 @@ class NatsLink:
         *,
         on_lost: Callable[[McpConnectionError], None],
         on_dropped: Callable[[str], None],
+        on_denied: Callable[[str], None],
     ) -> None:
         self._options = options
         self._subscriptions = tuple(subscriptions)
         self._on_lost = on_lost
         self._on_dropped = on_dropped
+        self._on_denied = on_denied
         self._line: Line | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -205,6 +211,9 @@ class NatsLink:
                 for wanted in self._subscriptions:
                     await self._subscribe(line, wanted)
                 await line.client.flush(patience * 2)
+            denied = next((text for text in map(words, line.complaints) if PERMISSIONS in text), None)
+            if denied is not None:
+                raise McpConnectionError(denied)
         except BaseException as exc:
             await hang_up(line)
             if isinstance(exc, Exception):
@@ -228,6 +237,9 @@ class NatsLink:
             self._soon(self._listen_again(line, exc.sub))
         elif isinstance(exc, errors.StaleConnectionError | OSError):
             line.lose(words(exc))
+        elif PERMISSIONS in words(exc):
+            logger.warning("url=%s | %s", line.place, words(exc))
+            self._on_denied(words(exc))
         else:
             logger.debug("url=%s | nats-py: %s", line.place, words(exc))
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from yiemagent.errors import ConfigurationError, McpProtocolError
+from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.eras import LEGACY_VERSIONS, MODERN_VERSIONS, VERSION_META
 from yiemagent.mcp.jsonrpc import (
     HEADER_MISMATCH,
@@ -126,6 +127,10 @@ class McpWsgi:
         self._max_body_bytes = max_body_bytes
         self._workers = Workers("mcp-server", threads=concurrency)
         self._sessions = HttpSessions()
+        forget_parent_on_fork(self)
+
+    def _after_fork_in_child(self) -> None:
+        self._workers.forget()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one HTTP request."""
@@ -244,6 +249,8 @@ def _read_body(environ: Environ, limit: int) -> bytes:
     stream = environ["wsgi.input"]
     declared = environ.get("CONTENT_LENGTH")
     if declared:
+        if not declared.isdigit():
+            raise _refused(400, f"Content-Length {declared!r} is no number")
         if int(declared) > limit:
             raise _refused(413, f"the body may have at most {limit:,} bytes")
         return bytes(stream.read(int(declared)))

@@ -119,6 +119,7 @@ class NatsServing:
             ],
             on_lost=self._on_lost,
             on_dropped=self._on_dropped,
+            on_denied=lambda text: None,  # the link has logged it; a caller without rights gets no answer
         )
 
     def open(self) -> None:

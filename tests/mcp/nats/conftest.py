@@ -168,6 +168,7 @@ class Responder:
             [Subscribed(TOPIC, self._take)],
             on_lost=lambda error: None,
             on_dropped=lambda subject: None,
+            on_denied=lambda text: None,
         )
         self._loop.call(self._link.open, WAIT)
 

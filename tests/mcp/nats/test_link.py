@@ -249,6 +249,43 @@ def test_a_token_is_sent(connect: Any, nats_server: Any) -> None:
     connect(f"nats://t0ken@{server.address}")
 
 
+PERMISSIONS = """
+authorization {{ users: [
+  {{ user: ada, password: p, permissions: {{ publish: {{ {publish} }}, subscribe: {{ {subscribe} }} }} }}
+] }}
+"""
+
+
+def guarded(nats_server: Any, folder: pathlib.Path, publish: str = "", subscribe: str = "") -> Any:
+    config = folder / "nats.conf"
+    config.write_text(PERMISSIONS.format(publish=publish, subscribe=subscribe))
+    return nats_server("-c", str(config))
+
+
+def test_a_subject_that_may_not_be_published_to_fails_the_call_at_once(
+    connect: Any, nats_server: Any, tmp_path: pathlib.Path
+) -> None:
+    """Issue 5 part 4: what an account may not do is said, not waited out."""
+    server = guarded(nats_server, tmp_path, publish='deny: "yiemagent:tools"')
+    ask = connect(server.url, user="ada", password="p")
+
+    with pytest.raises(
+        McpConnectionError, match=r"tools/call: NATS .* refuses it: permissions violation for publish"
+    ):
+        ask(timeout=None)
+
+
+def test_an_inbox_that_may_not_be_heard_is_told_when_connecting(
+    connect: Any, nats_server: Any, tmp_path: pathlib.Path
+) -> None:
+    """inbox_prefix is the way out for such accounts."""
+    server = guarded(nats_server, tmp_path, subscribe='allow: "mine.>"')
+
+    with pytest.raises(McpConnectionError, match="permissions violation for subscription"):
+        connect(server.url, user="ada", password="p")
+    connect(server.url, user="ada", password="p", inbox_prefix="mine")
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with an authority (ca.pem) and a certificate for 127.0.0.1 (cert.pem, key.pem)."""
