@@ -1,0 +1,88 @@
+"""gevent's monkey-patching, before and after yiemagent is imported, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.servers
+
+HERE = pathlib.Path(__file__).parent
+
+PATCH = "import gevent.monkey; gevent.monkey.patch_all()\n"
+USE = """
+import gevent, threading
+from echo_model import EchoModel
+from yiemagent import Agent
+
+ticks = []
+
+def ticker():
+    while True:
+        ticks.append(1)
+        gevent.sleep(0)
+
+def whoami(name: str) -> str:
+    "Wait until other greenlets ran, then answer."
+    seen = len(ticks)
+    while len(ticks) < seen + 3:
+        gevent.sleep(0)
+    return name
+
+gevent.spawn(ticker)
+agent = Agent(EchoModel(), tools=[whoami])
+print(agent.run("one", timeout=20).text)
+print([event.type for event in agent.stream("two")][-1])
+agent.prompt("three")
+print(agent.take_response(timeout=20)["content"][0]["text"])
+many = [gevent.spawn(lambda n=n: agent.run(str(n), timeout=20).text) for n in range(8)]
+gevent.joinall(many, timeout=30)
+print(sorted(job.value for job in many))
+print(agent.stop())
+"""
+
+
+def run(code: str) -> list[str]:
+    process = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )
+    assert process.returncode == 0, process.stderr
+    assert "Traceback" not in process.stderr
+    return process.stdout.split("\n")[:-1]
+
+
+EXPECTED = ["one", "agent_end", "three", str([str(n) for n in range(8)]), "True"]
+
+
+def test_an_agent_works_when_everything_was_patched_before_the_import() -> None:
+    """D-12, D-34: waits give way to other greenlets, and greenlets sharing an agent get their answers."""
+    assert run(PATCH + USE) == EXPECTED
+
+
+def test_an_agent_works_when_everything_was_patched_after_the_import() -> None:
+    """Nothing of the standard library's threads and queues was kept at import."""
+    assert run("import yiemagent; from yiemagent import Agent, tool, OpenAIChat\n" + PATCH + USE) == EXPECTED
+
+
+HTTP = """
+from yiemagent import Agent, OpenAIChat
+from yiemagent.demo.offline.server import OfflineModel
+
+with OfflineModel() as server:
+    agent = Agent(OpenAIChat("offline", base_url=server.base_url, api_key=""))
+    print(agent.run("hello", timeout=20).status)
+    agent.stop()
+"""
+
+
+def test_a_model_over_http_works_under_gevent() -> None:
+    """The real client, with its sockets and helper threads patched."""
+    assert run(PATCH + HTTP) == ["completed"]
