@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from yiemagent.mcp.results import ToolCallResult as ToolCallResult
     from yiemagent.mcp.sampling import SamplingRequest as SamplingRequest
     from yiemagent.mcp.serve import McpServer as McpServer
+    from yiemagent.mcp.serve_bridge import McpBridge as McpBridge
     from yiemagent.mcp.serve_http import serve_http as serve_http
     from yiemagent.mcp.serve_http_runner import run_http as run_http
     from yiemagent.mcp.serve_nats import serve_nats as serve_nats
+    from yiemagent.mcp.serve_offers import PromptArgument as PromptArgument
+    from yiemagent.mcp.serve_offers import ServedPrompt as ServedPrompt
+    from yiemagent.mcp.serve_offers import ServedResource as ServedResource
     from yiemagent.mcp.serve_stdio import serve_stdio as serve_stdio
     from yiemagent.mcp.stdio import McpStdio as McpStdio
     from yiemagent.mcp.subscriptions import Subscription as Subscription
@@ -58,9 +62,11 @@ _HOMES = {
     ),
     "yiemagent.mcp.sampling": ("SamplingRequest",),
     "yiemagent.mcp.serve": ("McpServer",),
+    "yiemagent.mcp.serve_bridge": ("McpBridge",),
     "yiemagent.mcp.serve_http": ("serve_http",),
     "yiemagent.mcp.serve_http_runner": ("run_http",),
     "yiemagent.mcp.serve_nats": ("serve_nats",),
+    "yiemagent.mcp.serve_offers": ("PromptArgument", "ServedPrompt", "ServedResource"),
     "yiemagent.mcp.serve_stdio": ("serve_stdio",),
     "yiemagent.mcp.stdio": ("McpStdio",),
     "yiemagent.mcp.subscriptions": ("Subscription",),
