@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from yiemagent.abort import AbortSignal
+from yiemagent.agent.agent import Agent
 from yiemagent.errors import ConfigurationError, McpConnectionError, McpError, McpTimeout, RunAborted
+from yiemagent.mcp import connect as connect_to
 from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.nats import McpNats
 from yiemagent.mcp.serve import McpServer
 from yiemagent.mcp.serve_nats import NatsServing, serve_nats
-from yiemagent.testing import WAIT, Gate, run_in_thread
+from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, calls, run_in_thread, say
 from yiemagent.tools.decorator import tool
 from yiemagent.tools.tool import ToolContext
 
@@ -96,6 +98,27 @@ def test_the_callable_of_the_julia_design_gets_the_raw_response(serve: Any, clie
     assert failed["error"]["message"] == "Unknown tool: nothing"
 
 
+def test_an_address_makes_a_client(serve: Any, nats: Any) -> None:
+    """Issue 5 part 1: connect("nats://host/topic")."""
+    serve([add])
+
+    with connect_to(f"{nats.url}/{TOPIC}") as mcp:
+        assert [one.name for one in mcp.list_tools()] == ["add"]
+
+
+@pytest.mark.parametrize("era", ["auto", "plain"])
+def test_an_agent_uses_tools_over_nats(serve: Any, client: Any, era: str) -> None:
+    """WT-001, WT-020, WT-021: the Julia design's mcpServer."""
+    serve([add])
+    script = ScriptedLlm(calls(call("add", a=20, b=22)), say("It is 42."))
+
+    with Agent(script, mcp_server=client(era=era)) as agent:
+        result = agent.run("What is the sum?", timeout=WAIT)
+
+    assert result.text == "It is 42."
+    assert [m.text for m in result.new_messages if m.role == "tool_result"] == ["42"]
+
+
 def test_two_members_of_a_queue_group_share_the_requests(serve: Any, client: Any) -> None:
     """Section 5.6: two workers, each busy with one call at a time, meet at a barrier."""
     meeting, met = threading.Barrier(2), threading.Event()
@@ -112,9 +135,9 @@ def test_two_members_of_a_queue_group_share_the_requests(serve: Any, client: Any
     mcp.connect()
 
     # NATS picks a member at random: calls come in until both have one.
-    calls = [run_in_thread(mcp.call_tool, "meet") for _ in range(16)]
+    asked = [run_in_thread(mcp.call_tool, "meet") for _ in range(16)]
 
-    assert {call.get().content[0]["text"] for call in calls} == {"met"}
+    assert {one.get().content[0]["text"] for one in asked} == {"met"}
 
 
 def test_servers_of_different_groups_are_both_asked(serve: Any, client: Any) -> None:
