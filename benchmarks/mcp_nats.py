@@ -1,6 +1,6 @@
 """MCP ``tools/call`` over NATS against nats-py called from a thread, interleaved in one run.
 
-Usage: python -m benchmarks.mcp_nats [--rounds 40] [--calls 50]
+Usage: python -m benchmarks.mcp_nats [--rounds 40]
 
 Both sides send JSON-RPC to the same responder, which is a process of its own, over the same
 nats-server. The floor is what one writes by hand: an asyncio loop in a thread, and
@@ -15,19 +15,17 @@ import contextlib
 import json
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.mcp_sides import ARGUMENTS, compare, report
 from yiemagent.mcp.nats import McpNats
 
 GOAL = 1.15
 TOPIC = "bench"
-ARGUMENTS = {"a": 20, "b": 22}
 
 RESPONDER = """
 import asyncio, json, sys, nats
@@ -110,34 +108,17 @@ def by_us(url: str) -> Iterator[Callable[[int], Any]]:
         yield lambda number: client.call_tool("add", ARGUMENTS).content
 
 
-def measure(sides: dict[str, Callable[[int], Any]], rounds: int, calls: int) -> dict[str, list[float]]:
-    """Seconds of each call, the sides in turn; the first round is dropped."""
-    samples: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(rounds + 1):
-        for name, call in sides.items():
-            for index in range(calls):
-                began = time.perf_counter()
-                call(index)
-                if number:
-                    samples[name].append(time.perf_counter() - began)
-    return samples
+def rows(rounds: int = 40) -> list[dict[str, Any]]:
+    """The comparison."""
+    with running_nats() as url, by_hand(url) as hand, by_us(url) as us:
+        return [compare("mcp-nats", "MCP tools/call over NATS", GOAL, hand, us, rounds)]
 
 
 def main() -> int:
-    """Print both medians and their ratio."""
+    """Print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mcp_nats", description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--calls", type=int, default=50)
-    options = parser.parse_args()
-    with running_nats() as url, by_hand(url) as hand, by_us(url) as us:
-        samples = measure({"nats-py from a thread": hand, "yiemagent": us}, options.rounds, options.calls)
-    medians = {name: statistics.median(values) for name, values in samples.items()}
-    for name, values in samples.items():
-        p95 = sorted(values)[int(0.95 * len(values))]
-        print(f"{name:24s} median {1e3 * medians[name]:.3f} ms   p95 {1e3 * p95:.3f} ms")
-    ratio = medians["yiemagent"] / medians["nats-py from a thread"]
-    print(f"ratio {ratio:.2f} (goal {GOAL})")
-    return 0 if ratio <= GOAL else 1
+    return max(report(row) for row in rows(parser.parse_args().rounds))
 
 
 if __name__ == "__main__":
