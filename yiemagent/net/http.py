@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpClient", "Timeouts"]
 
+_TARGETS = 256
+"""URLs whose settings are remembered at most."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -156,6 +158,8 @@ class HttpClient:
             from yiemagent.net.target import make_target
 
             target = make_target(url, verify=self._verify, cert=self._cert, proxies=self._proxies)
+            if len(self._targets) >= _TARGETS:
+                self._targets.clear()
             self._targets[url] = target
         return target
 

@@ -23,7 +23,7 @@ __all__ = ["Lanes", "shared_lanes"]
 _IDLE_SECONDS = 300.0
 """Balancers drop idle connections after 60 to 350 s; older ones are not worth a try."""
 _IDLE_LIMIT = 64
-"""Idle lanes kept at most for one key."""
+"""More are not worth their sockets, even after a burst of many threads."""
 
 
 class Lanes:
@@ -31,9 +31,15 @@ class Lanes:
 
     It is closed when collected, or by ``close``; lanes in use are then closed when they come
     back.
+
+    Args:
+        idle_seconds: Older idle lanes are closed when others come back.
+        idle_limit: Idle lanes kept at most for one key.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, idle_seconds: float = _IDLE_SECONDS, idle_limit: int = _IDLE_LIMIT) -> None:
+        self._idle_seconds = idle_seconds
+        self._idle_limit = idle_limit
         # Guards _idle, _closed and _swept.
         self._lock = threading.Lock()
         self._idle: dict[Hashable, list[Lane]] = {}
@@ -67,9 +73,9 @@ class Lanes:
             else:
                 idle = self._idle.setdefault(lane.key, [])
                 idle.append(lane)
-                if len(idle) > _IDLE_LIMIT:
+                if len(idle) > self._idle_limit:
                     surplus.append(idle.pop(0))
-                if now - self._swept > _IDLE_SECONDS / 2:
+                if now - self._swept > self._idle_seconds / 2:
                     self._swept = now
                     surplus += self._stale(now)
         for extra in surplus:
@@ -87,8 +93,8 @@ class Lanes:
     def _stale(self, now: float) -> list[Lane]:
         stale = []
         for key, idle in list(self._idle.items()):
-            fresh = [lane for lane in idle if now - lane.idle_since <= _IDLE_SECONDS]
-            stale += [lane for lane in idle if now - lane.idle_since > _IDLE_SECONDS]
+            fresh = [lane for lane in idle if now - lane.idle_since <= self._idle_seconds]
+            stale += [lane for lane in idle if now - lane.idle_since > self._idle_seconds]
             if fresh:
                 self._idle[key] = fresh
             else:
