@@ -13,7 +13,7 @@ from yiemagent.agent.listeners import Listeners, sink_listener
 from yiemagent.agent.mcp_tools import McpTools, OnMcpFailure
 from yiemagent.agent.options import as_llm, check_hook, check_seconds, make_limits, refuse_unknown
 from yiemagent.agent.queues import Channels, QueueMode
-from yiemagent.agent.settings import as_messages
+from yiemagent.agent.settings import as_messages, checked_level
 from yiemagent.agent.state import StateReducer
 from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import (
@@ -158,6 +158,7 @@ class ConstructedAgent(AgentEngine):
         }
         self._config = AgentLoopConfig(
             model=as_llm(model, format_msg_for_llm),
+            reasoning=checked_level(thinking_level),
             convert_to_llm=convert_to_llm or default_convert_to_llm,
             prepare_context=prepare_context,
             transform_context=transform_context,
@@ -193,7 +194,6 @@ class ConstructedAgent(AgentEngine):
         self._when_busy = when_busy
         self.system_prompt = system_prompt
         self.tools = tools
-        self.thinking_level = thinking_level
         self.steering_mode = steering_mode
         self.follow_up_mode = follow_up_mode
         if event_sink is not None:

@@ -20,7 +20,7 @@ from yiemagent.tools.pool import AbandonedTool, ToolThreads
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import Tools
 
-__all__ = ["AgentSettings", "as_messages"]
+__all__ = ["AgentSettings", "as_messages", "checked_level"]
 
 
 class AgentSettings:
@@ -105,11 +105,7 @@ class AgentSettings:
 
     @thinking_level.setter
     def thinking_level(self, level: ThinkingLevel) -> None:
-        if level not in get_args(ThinkingLevel):
-            raise ConfigurationError(
-                f"thinking_level must be one of {', '.join(get_args(ThinkingLevel))}, got {level!r}"
-            )
-        self._config = replace(self._config, reasoning=level)
+        self._config = replace(self._config, reasoning=checked_level(level))
 
     @property
     def tools(self) -> ToolRegistry:
@@ -166,6 +162,19 @@ class AgentSettings:
 
     def __reduce__(self) -> NoReturn:
         self.__getstate__()
+
+
+def checked_level(level: Any) -> ThinkingLevel:
+    """*level*, if it is one.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if level not in get_args(ThinkingLevel):
+        raise ConfigurationError(
+            f"thinking_level must be one of {', '.join(get_args(ThinkingLevel))}, got {level!r}"
+        )
+    return level  # type: ignore[no-any-return]
 
 
 def as_messages(messages: Iterable[Any]) -> list[Message]:
