@@ -298,7 +298,7 @@ class HttpConnection:
 
     def _cancel(self, run: HttpRun, reason: str) -> None:
         """Tell a session that the answer is no longer wanted; without one, the closed stream says it."""
-        if not self._keeps_session or run.method == "initialize":
+        if not self._keeps_session:
             return
         params = {"requestId": run.request["id"], "reason": reason}
         note = make_notification("notifications/cancelled", params)

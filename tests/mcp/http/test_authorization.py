@@ -227,10 +227,8 @@ def test_a_login_during_the_handshake_does_not_use_up_its_time(guarded: Guarded)
     person.before = take_long
     oauth = OAuth(AuthorizationCode(person))
 
-    with McpHttp(
-        f"{guarded.url}/mcp", auth=oauth, timeout=0.3, connect_timeout=0.3, probe_timeout=0.3
-    ) as client:
-        assert client.list_tools() == ()
+    with McpHttp(f"{guarded.url}/mcp", auth=oauth, connect_timeout=0.3, probe_timeout=0.3) as client:
+        assert client.list_tools(timeout=0.3) == ()
         assert client.connect().protocol_version == "2026-07-28"
 
 

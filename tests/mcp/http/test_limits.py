@@ -96,6 +96,7 @@ def test_an_abort_ends_the_wait_and_the_connection(wire: Any, handler: Any) -> N
     with pytest.raises(RunAborted) as caught:
         call.get()
     assert caught.value.reason == "enough"
+    client.close()
     assert len(client.server.requests) == 1
 
 

@@ -249,6 +249,7 @@ def test_a_call_waits_until_the_stream_stands_on_which_it_may_be_asked(wire: Any
     order: list[str] = []
 
     def on_get(request: ServedRequest) -> None:
+        request.closing.wait(0.1)  # longer than it takes to send the call
         order.append("GET")
         keep_open(request)
 

@@ -384,6 +384,8 @@ def test_scopes_that_the_person_withheld_may_be_asked_for_once_more(
         oauth.challenged(
             mcp.refuse(bearer(2), status=403, error="insufficient_scope", scope="write", attempt=1), call
         )
+    with pytest.raises(McpAuthorizationError):
+        oauth.challenged(mcp.refuse(bearer(2), status=403, error="insufficient_scope", scope="write"), call)
     assert len(person.pages) == 2
 
 
@@ -431,6 +433,22 @@ def test_a_new_authorization_server_sees_nothing_of_the_old_one(
 
     assert oauth.headers("POST", URL, call) == bearer(1, "https://new.example")
     assert second.authorizations[0]["client_id"] == "https://new.example#client-1"
+    assert [form["grant_type"] for form in second.forms] == ["authorization_code"]
+
+
+def test_a_refresh_token_is_not_shown_to_a_new_authorization_server(
+    person: Any, call: Any, mcp: Any, server: Any, make_as: Any
+) -> None:
+    """A client id that is a URL is good everywhere; what one server gave is not."""
+    oauth = OAuth(AuthorizationCode(person, client_metadata_url="https://me.example/client.json"))
+    server.more["client_id_metadata_document_supported"] = True
+    log_in(oauth, call, mcp, server)
+    second = make_as("https://new.example", more={"client_id_metadata_document_supported": True})
+    mcp.document["authorization_servers"] = ["https://new.example"]
+    oauth.challenged(mcp.refuse(bearer(1)), call)
+
+    oauth.challenged(mcp.refuse(bearer(2), attempt=1), call)
+
     assert [form["grant_type"] for form in second.forms] == ["authorization_code"]
 
 
