@@ -49,9 +49,9 @@ UNSET: Final = _Unset.UNSET
 Timeout = float | None | _Unset
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """The limits of one call and who listens to it."""
+    """The limits of one call and who listens to it. Not frozen: one is made for each call."""
 
     deadline: Deadline
     signal: AbortSignal | None = None
@@ -75,6 +75,9 @@ class Calls:
         self._answers = answers
         self._notices = notices
         self._options = options
+        self._always_listening = (
+            options.progress_extends or options.on_progress is not None or options.event_sink is not None
+        )
         self._questions = Workers("mcp-input", threads=8)
 
     def begin(
@@ -135,20 +138,12 @@ class Calls:
 
     def session(self, call: Call) -> Session:
         """The session that is there, or a new one within the limits of *call*."""
-        deadline = call.deadline.within(self._options.connect_timeout)
-        return self._link.current or self._link.session(deadline, call.signal)
+        session = self._link.current
+        if session is not None:
+            return session
+        return self._link.session(call.deadline.within(self._options.connect_timeout), call.signal)
 
     # --- tasks
-
-    def session_has_tasks(self) -> bool:
-        """Whether the server that is connected takes tool calls as tasks (protocol 2025-11-25)."""
-        session = self._link.current
-        if session is None or not session.era.tasks:
-            return False
-        place: Any = session.server.capabilities
-        for key in ("tasks", "requests", "tools", "call"):
-            place = place.get(key) if isinstance(place, Mapping) else None
-        return place is not None
 
     def task_progress(self, task: Mapping[str, Any], call: Call) -> None:
         """Report the state of a task as the progress of its call."""
@@ -173,14 +168,7 @@ class Calls:
     # --- progress
 
     def _listening(self, call: Call) -> bool:
-        options = self._options
-        return (
-            call.on_progress is not None
-            or call.event_sink is not None
-            or options.progress_extends
-            or options.on_progress is not None
-            or options.event_sink is not None
-        )
+        return self._always_listening or call.on_progress is not None or call.event_sink is not None
 
     def _listener(self, call: Call) -> Callable[[Message], None]:
         notices, options = self._notices, self._options
@@ -204,8 +192,8 @@ class Calls:
         """The result that asks for input, or None when the response is the answer."""
         result = response.get("result")
         if isinstance(result, dict):
-            kind = result.get("resultType", "complete")
-            if kind == "complete" or not session.era.request_meta:
+            kind = result.get("resultType")
+            if kind is None or kind == "complete" or not session.era.request_meta:
                 return None
             if kind == "input_required":
                 return result

@@ -18,7 +18,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -28,14 +27,16 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.outbox import Outbox
+from yiemagent.mcp.readiness import Waiter
 
 __all__ = ["Child", "ChildOwner"]
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 1 << 18
-"""Bytes read at once."""
+CHUNK = 1 << 16
+"""Bytes of stderr read at once."""
 PIPE_SIZE = 1 << 20
 """Wished size of the child's output pipe, so that a large answer needs few switches."""
 STDERR_LINES, STDERR_CHARS = 40, 4_000
@@ -50,13 +51,14 @@ LOOK_AGAIN = 0.2
 
 
 class ChildOwner(Protocol):
-    """Who the child works for. Called on the child's thread; must not block."""
+    """Who the child works for. What it is told must not block."""
 
     def child_wrote(self, chunk: bytes) -> None:
-        """Take bytes from stdout."""
+        """Take bytes from stdout, in order, on the child's thread or that of a reading caller."""
 
     def child_ended(self) -> None:
-        """The process is over, or of no use any more; told once, when its ``fate`` is known."""
+        """The process is over, or of no use any more; told once, on the child's thread, when its
+        ``fate`` is known."""
 
 
 class Child:
@@ -100,10 +102,14 @@ class Child:
 
     def _spawn(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> None:
         theirs_in, stdin = os.pipe()
-        self._stdout, theirs_out = os.pipe()
+        stdout, theirs_out = os.pipe()
         self._stderr, theirs_err = os.pipe()
         self._woken, self._waker = os.pipe()
+        for fd in (self._stderr, self._woken, self._waker):
+            os.set_blocking(fd, False)
+        self._waiter = Waiter()
         self._outbox = Outbox(stdin, self._wake)
+        self._intake = Intake(stdout, self._consume, self._waiter.epoll)
         self._pidfd = -1
         try:
             self._process = subprocess.Popen(
@@ -116,17 +122,19 @@ class Child:
                 start_new_session=True,
             )
         except BaseException:
+            self._intake.close()
             self._close_pipes()
             raise
         finally:
             for fd in (theirs_in, theirs_out, theirs_err):
                 os.close(fd)
-        for fd in (self._stdout, self._stderr, self._woken, self._waker):
-            os.set_blocking(fd, False)
         with contextlib.suppress(AttributeError, OSError):
-            fcntl.fcntl(self._stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+            fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self._process.pid)
+        for fd in (stdout, self._stderr, self._woken, self._pidfd):
+            if fd >= 0:
+                self._waiter.register(fd)
 
     # --- any thread
 
@@ -150,6 +158,11 @@ class Child:
             with contextlib.suppress(ValueError):
                 return f"was ended by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
+
+    @property
+    def intake(self) -> Intake:
+        """Stdout, for callers that want to read it themselves while they wait."""
+        return self._intake
 
     def write(self, data: bytes) -> None:
         """Write to stdin without ever blocking; see ``Outbox.write``."""
@@ -176,6 +189,7 @@ class Child:
         """Forget the process in a forked child: it is the parent's."""
         self._process.returncode = 0
         self._outbox.abandon()
+        self._intake.abandon()
         self._close_pipes()
 
     def _wake(self) -> None:
@@ -193,23 +207,19 @@ class Child:
             self._bury()
 
     def _read_until_the_end(self) -> None:
-        poll = select.poll()
-        for fd in (self._stdout, self._stderr, self._woken, self._pidfd):
-            if fd >= 0:
-                poll.register(fd, select.POLLIN)
         flushing: int | None = None
         lost_at: float | None = None
         while True:
-            ready = dict(poll.poll(self._patience(lost_at)))
-            if self._stdout in ready and not self._read_stdout():
-                poll.unregister(self._stdout)
+            ready = self._waiter.wait(self._patience(lost_at))
+            if self._intake.fd in ready and not self._intake.read():
+                self._waiter.unregister(self._intake.fd)
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._stderr in ready and not self._read_stderr():
-                poll.unregister(self._stderr)
+                self._waiter.unregister(self._stderr)
             if self._woken in ready:
                 self._empty_wake_pipe()
             if flushing is not None or self._outbox.waiting:
-                flushing = self._flush(poll, flushing)
+                flushing = self._flush(flushing)
             if self._outbox.broken:
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._pidfd in ready or (self._pidfd < 0 and self._has_exited()):
@@ -221,7 +231,7 @@ class Child:
             self._climb_down()
 
     def _patience(self, lost_at: float | None) -> float | None:
-        """Milliseconds to wait in poll at most; None as long as nothing happens."""
+        """Seconds to wait at most; None as long as nothing happens."""
         moments = [] if self._rungs is None else [at for at, _ in self._rungs[:1]]
         if lost_at is not None and not self._told:
             moments.append(lost_at)
@@ -229,20 +239,12 @@ class Child:
         waits = [max(0.0, at - now) for at in moments]
         if self._pidfd < 0:
             waits.append(LOOK_AGAIN)
-        return min(waits) * 1000 + 1 if waits else None
+        return min(waits) + 0.001 if waits else None
 
-    def _read_stdout(self) -> bool:
-        """Hand on what there is; False when there is nothing (more)."""
-        try:
-            chunk = os.read(self._stdout, CHUNK)
-        except BlockingIOError:
-            return False
-        if not chunk:
-            return False
+    def _consume(self, chunk: bytes) -> None:
         owner = self._owner()
         if owner is not None:
             owner.child_wrote(chunk)
-        return True
 
     def _read_stderr(self) -> bool:
         try:
@@ -263,22 +265,24 @@ class Child:
     def _drain(self) -> None:
         """Read what the dead process left in its pipes, while a living grandchild may still write."""
         give_up_at = time.monotonic() + DRAIN_GRACE
-        while self._read_stdout() and time.monotonic() < give_up_at:
-            pass
+        self._intake.drain(lambda: time.monotonic() < give_up_at)
         self._read_stderr()
 
     def _empty_wake_pipe(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 4096)
 
-    def _flush(self, poll: select.poll, flushing: int | None) -> int | None:
-        """Write what waits; returns the descriptor that is polled for room, None when none is."""
+    def _flush(self, flushing: int | None) -> int | None:
+        """Write what waits; returns the descriptor that is watched for room, None when none is."""
+        if flushing is not None and self._outbox.fd != flushing:
+            self._waiter.unregister(flushing)
+            flushing = None
         self._outbox.flush()
         fd = self._outbox.fd if self._outbox.waiting else None
         if fd is not None and flushing is None:
-            poll.register(fd, select.POLLOUT)
+            self._waiter.register(fd, writing=True)
         elif fd is None and flushing is not None:
-            poll.unregister(flushing)
+            self._waiter.unregister(flushing)
         return fd
 
     def _has_exited(self) -> bool:
@@ -329,6 +333,7 @@ class Child:
                 break
             pause.wait(0.005)
         self._outbox.close()
+        self._intake.close()
         _living.discard(self)
         with self._lock:
             self.ended.set()
@@ -336,7 +341,8 @@ class Child:
 
     def _close_pipes(self) -> None:
         self._outbox.close()
-        for name in ("_stdout", "_stderr", "_woken", "_waker", "_pidfd"):
+        self._waiter.close()
+        for name in ("_stderr", "_woken", "_waker", "_pidfd"):
             fd = getattr(self, name)
             setattr(self, name, -1)
             if fd >= 0:

@@ -163,9 +163,7 @@ class ConnectedClient:
     def _call_tool(
         self, name: str, arguments: Mapping[str, Any] | None, call: Call, session_id: str | None
     ) -> Message:
-        era = self._calls.session(call).era
-        session_id = (session_id or self._options.session_id) if era.session_in_params else None
-        return self._tools.run(name, arguments or {}, call, session_id)
+        return self._tools.run(name, arguments, call, session_id or self._options.session_id)
 
     # --- the callable of the Julia design
 

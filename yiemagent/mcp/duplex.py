@@ -13,7 +13,7 @@ import functools
 import logging
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from yiemagent.abort import AbortSignal
@@ -62,6 +62,22 @@ class DuplexConnection:
         """End the wire; called once."""
         raise NotImplementedError
 
+    # A wire may let a caller that waits read for everybody. The caller begins before it posts,
+    # and ends before it runs anybody's callback.
+
+    def _begin_reading(self) -> bool:
+        """Become the thread that reads, if that is possible now; ``_end_reading`` must follow."""
+        return False
+
+    def _read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
+        """Read until *wanted* says no, the deadline may have passed, or ``_interrupt_reading``."""
+
+    def _end_reading(self) -> None:
+        """Let others read."""
+
+    def _interrupt_reading(self) -> None:
+        """End ``_read_while`` early, whoever is in it."""
+
     def _detail(self) -> str:
         """What may explain a silence, to be appended to a message; empty or beginning with a space."""
         return ""
@@ -96,10 +112,9 @@ class DuplexConnection:
             if self._gone is not None:
                 raise McpConnectionError(self._gone)
             self._inboxes[key] = inbox
-        withdraw = _nothing if signal is None else signal.on_abort(functools.partial(inbox.put, _ABORTED))
+        withdraw = _nothing if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
         try:
-            self._post(request)
-            return self._await(inbox, request, deadline, signal, on_message)
+            return self._post_and_await(inbox, request, deadline, signal, on_message)
         except McpConnectionError:
             raise
         except BaseException as exc:
@@ -110,7 +125,7 @@ class DuplexConnection:
             withdraw()
             self._forget(key)
 
-    def _await(
+    def _post_and_await(
         self,
         inbox: queue.SimpleQueue[Any],
         request: Message,
@@ -118,16 +133,16 @@ class DuplexConnection:
         signal: AbortSignal | None,
         on_message: OnMessage,
     ) -> Message:
+        sent = False
         while True:
-            try:
-                item = inbox.get(timeout=deadline.remaining())
-            except queue.Empty:
+            item = self._next(inbox, deadline, None if sent else request)
+            sent = True
+            if item is None:
                 if deadline.expired:
-                    raise self._timeout(request, deadline) from None
-                continue
-            if isinstance(item, str):
+                    raise self._timeout(request, deadline)
+            elif isinstance(item, str):
                 raise McpConnectionError(item)
-            if item is _ABORTED:
+            elif item is _ABORTED:
                 if signal is not None:
                     signal.raise_if_aborted()
             elif "method" in item:
@@ -137,6 +152,22 @@ class DuplexConnection:
             else:
                 response: Message = item
                 return response
+
+    def _next(self, inbox: queue.SimpleQueue[Any], deadline: Deadline, request: Message | None) -> Any:
+        """Post *request*, if there is one, and wait for what comes; None when nothing came in time."""
+        reading = self._begin_reading()
+        try:
+            if request is not None:
+                self._post(request)
+            if reading:
+                self._read_while(inbox.empty, deadline)
+        finally:
+            if reading:
+                self._end_reading()
+        try:
+            return inbox.get_nowait() if not inbox.empty() else inbox.get(timeout=deadline.remaining())
+        except queue.Empty:
+            return None
 
     def _timeout(self, request: Message, deadline: Deadline) -> McpTimeout:
         waited = "in time" if deadline.timeout is None else f"within {deadline.timeout:g} s"
@@ -154,6 +185,10 @@ class DuplexConnection:
             )
         except McpConnectionError as exc:
             logger.debug("server=%s | could not cancel: %s", self._label, exc)
+
+    def _interrupt(self, inbox: queue.SimpleQueue[Any]) -> None:
+        inbox.put(_ABORTED)
+        self._interrupt_reading()
 
     def _forget(self, key: str | None) -> None:
         with self._lock:
@@ -191,7 +226,7 @@ class DuplexConnection:
         Returns:
             False when it is no JSON-RPC message at all.
         """
-        kind = kind_of(message)
+        kind = "response" if "method" not in message and "id" in message else kind_of(message)
         if kind == "response":
             self._deliver_response(message)
         elif kind == "request":
@@ -240,4 +275,5 @@ class DuplexConnection:
             inboxes = list(self._inboxes.values())
         for inbox in inboxes:
             inbox.put(text)
+        self._interrupt_reading()
         return True

@@ -65,6 +65,8 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
+_raw_decode = json.JSONDecoder().raw_decode
+
 
 @dataclass(frozen=True, slots=True)
 class RpcError:
@@ -134,9 +136,7 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
         McpProtocolError: It is no JSON, no UTF-8, or neither an object nor an array.
     """
     try:
-        if isinstance(payload, memoryview):
-            payload = bytes(payload)
-        value = json.loads(payload)
+        value = _load(payload)
     except (ValueError, RecursionError) as exc:
         raise McpProtocolError(f"not a JSON-RPC message: {_excerpt(payload)} ({exc})") from exc
     if isinstance(value, dict):
@@ -144,6 +144,16 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
     if isinstance(value, list):
         return [member for member in value if isinstance(member, dict)]
     raise McpProtocolError(f"not a JSON-RPC message: {_excerpt(payload)}")
+
+
+def _load(payload: bytes | bytearray | memoryview | str) -> Any:
+    if isinstance(payload, bytes) and payload[:1] == b"{":
+        # Nearly always. json.loads would first look for the encoding and match white space.
+        text = payload.decode()
+        value, end = _raw_decode(text)
+        if end == len(text) or not text[end:].strip():
+            return value
+    return json.loads(bytes(payload) if isinstance(payload, memoryview) else payload)
 
 
 def _excerpt(payload: bytes | bytearray | memoryview | str) -> str:

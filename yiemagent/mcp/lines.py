@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from yiemagent.errors import McpProtocolError
 
@@ -25,12 +25,18 @@ class LineSplitter:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that *chunk* completes, without their line ends, blank ones left out.
+    def feed(self, chunk: bytes) -> Iterable[bytes]:
+        """The lines that *chunk* completes, blank ones left out; line ends may still be there.
 
         Raises:
-            McpProtocolError: A line is longer than ``max_bytes``.
+            McpProtocolError: A line is longer than ``max_bytes``; perhaps only when the lines
+                before it have been taken.
         """
+        if not self._parts and chunk.find(b"\n") == len(chunk) - 1 <= self._max_bytes:
+            return (chunk,) if chunk != b"\n" else ()  # nearly always: one whole line
+        return self._split(chunk)
+
+    def _split(self, chunk: bytes) -> Iterator[bytes]:
         first, *others = chunk.split(b"\n")
         self._keep(first)
         for part in others:

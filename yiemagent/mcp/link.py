@@ -245,6 +245,8 @@ class ServerLink:
 
     def _refuses_version(self, session: Session, response: Message) -> bool:
         """Whether the server turned out to speak another version than it said."""
+        if "error" not in response:
+            return False
         error = error_of(response)
         if error is None or error.code != UNSUPPORTED_PROTOCOL_VERSION or not session.era.request_meta:
             return False

@@ -37,7 +37,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _dicts(value: Any) -> tuple[Mapping[str, Any], ...]:
-    return tuple(member for member in value if isinstance(member, dict)) if isinstance(value, list) else ()
+    return tuple([member for member in value if isinstance(member, dict)]) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from yiemagent.mcp.transport import Connection
 
 __all__ = ["Offer", "Session"]
 
+_NO_HEADERS: dict[str, str] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -30,10 +32,15 @@ class Session:
     era: Era
     offer: Offer
     server: ServerInfo
+    has_tasks: bool = field(init=False)
+    """Whether the server takes tool calls as tasks (protocol 2025-11-25)."""
     _meta: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    _mirrors: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "has_tasks", self.era.tasks and _takes_tasks(self.server.capabilities))
         object.__setattr__(self, "_meta", request_meta(self.era, self.offer))
+        object.__setattr__(self, "_mirrors", getattr(self.connection, "mirrors_headers", True))
 
     def params(
         self,
@@ -51,8 +58,11 @@ class Session:
             log_level: Asks for log messages, in eras where each request does.
             meta: The user's own keys.
         """
-        if not self._meta and progress_token is None and not meta:
-            return params
+        if progress_token is None and not meta and (log_level is None or not self.era.request_meta):
+            if not self._meta:
+                return params
+            if params is None or "_meta" not in params:
+                return {**(params or {}), "_meta": self._meta}
         full = {**self._meta, **(meta or {})}
         if progress_token is not None:
             full["progressToken"] = progress_token
@@ -63,8 +73,15 @@ class Session:
         return {**(params or {}), "_meta": full}
 
     def headers(self, method: str, params: Mapping[str, Any] | None) -> dict[str, str]:
-        """What wires with headers send along; see ``request_headers``."""
-        return request_headers(self.era, method, params)
+        """What wires with headers send along; see ``request_headers``. Others get none."""
+        return request_headers(self.era, method, params) if self._mirrors else _NO_HEADERS
+
+
+def _takes_tasks(capabilities: Mapping[str, Any]) -> bool:
+    place: Any = capabilities
+    for key in ("tasks", "requests", "tools", "call"):
+        place = place.get(key) if isinstance(place, Mapping) else None
+    return place is not None
 
 
 def request_meta(era: Era, offer: Offer) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -129,11 +129,23 @@ class StdioConnection(DuplexConnection):
         if not self._child.ended.wait(2 * timeout + 4.0):
             logger.warning("server=%s pid=%d | did not end when killed", self._label, self.pid)
 
+    def _begin_reading(self) -> bool:
+        return self._child.intake.begin()
+
+    def _read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
+        self._child.intake.read_while(wanted, deadline)
+
+    def _end_reading(self) -> None:
+        self._child.intake.end()
+
+    def _interrupt_reading(self) -> None:
+        self._child.intake.interrupt()
+
     def _detail(self) -> str:
         tail = self.stderr_tail
         return f"; the last lines of its stderr: {tail}" if tail else "; it wrote nothing to stderr"
 
-    # --- the child's thread
+    # --- the child's thread, or a caller's that reads
 
     def child_wrote(self, chunk: bytes) -> None:
         """Take bytes from the server's stdout."""
@@ -161,7 +173,7 @@ class StdioConnection(DuplexConnection):
             logging.WARNING if self._noise == 1 else logging.DEBUG,
             "server=%s | skipped a line on stdout that is no JSON-RPC message: %r",
             self._label,
-            line[:200].decode("utf-8", "replace"),
+            line[:200].decode("utf-8", "replace").rstrip(),
         )
 
     def child_ended(self) -> None:

@@ -75,23 +75,35 @@ class ToolCalls:
         tools = self._tools
         return None if tools is None else tools.get(name)
 
-    def run(self, name: str, arguments: Mapping[str, Any], call: Call, session_id: str | None) -> Message:
+    def run(
+        self, name: str, arguments: Mapping[str, Any] | None, call: Call, session_id: str | None
+    ) -> Message:
         """Call a tool and return the response as it came.
+
+        Args:
+            name: As the server calls it.
+            arguments: Of the tool.
+            call: The limits.
+            session_id: ``sessionId`` of the plain dialect, used only there.
 
         Raises:
             McpTimeout, RunAborted, McpConnectionError, McpProtocolError: As of ``Calls.request``.
         """
-        params: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
-        if session_id is not None:
+        params: dict[str, Any] = {"name": name, "arguments": arguments if arguments is not None else {}}
+        session = self._calls.session(call)
+        if session_id and session.era.session_in_params:
             params["sessionId"] = session_id
-        if self._needs_task(name, call):
+        if session.has_tasks and self._needs_task(name, call):
             return self._run_task(params, call)
-        session, response = self._calls.request("tools/call", params, call, self._mirrored(name, arguments))
-        error = error_of(response)
-        if error is not None and error.code == HEADER_MISMATCH and session.era.request_meta:
-            # The definition has changed, or was never seen; the server has not carried this out.
-            self.list(call, refresh=True)
-            _, response = self._calls.request("tools/call", params, call, self._mirrored(name, arguments))
+        headers = self._mirrored(name, params["arguments"]) if self._headers else None
+        session, response = self._calls.request("tools/call", params, call, headers)
+        if "error" in response and session.era.request_meta:
+            error = error_of(response)
+            if error is not None and error.code == HEADER_MISMATCH:
+                # The definition has changed, or was never seen; the server has not carried this out.
+                self.list(call, refresh=True)
+                headers = self._mirrored(name, params["arguments"])
+                _, response = self._calls.request("tools/call", params, call, headers)
         return response
 
     def _mirrored(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
@@ -101,8 +113,6 @@ class ToolCalls:
     # --- tasks of protocol 2025-11-25
 
     def _needs_task(self, name: str, call: Call) -> bool:
-        if not self._calls.session_has_tasks():
-            return False
         if self._tools is None:
             self.list(call, refresh=True)
         tool = self.definition(name)

@@ -22,6 +22,7 @@ def test_lines_are_found_wherever_the_chunks_end() -> None:
     """E-13: partial lines."""
     assert _split(LineSplitter(100), b"a", b"b\nc\n\n", b"d", b"\n", b"e") == [b"ab", b"c", b"d"]
     assert _split(LineSplitter(100), b"x\r\n \r\ny\n") == [b"x\r", b"y"]
+    assert [line.strip() for line in _split(LineSplitter(100), b"one\n", b"\n", b"two\n")] == [b"one", b"two"]
 
 
 def test_what_comes_after_the_last_line_end_is_kept() -> None:
@@ -37,6 +38,8 @@ def test_a_line_over_the_limit_is_refused_by_name() -> None:
     with pytest.raises(McpProtocolError, match=r"longer than 10 bytes; raise max_message_bytes"):
         _split(LineSplitter(10), b"x" * 6, b"x" * 6)
     assert _split(LineSplitter(10), b"x" * 10 + b"\n" + b"y" * 10 + b"\n") == [b"x" * 10, b"y" * 10]
+    with pytest.raises(McpProtocolError):
+        _split(LineSplitter(10), b"x" * 11 + b"\n")
 
 
 def test_one_line_of_eight_megabytes_arrives_whole(spawn: Any) -> None:

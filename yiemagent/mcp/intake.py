@@ -1,0 +1,157 @@
+"""Reading from a pipe, by whichever thread wants to know most.
+
+The thread that serves the pipe reads it as long as nobody waits. A caller that waits for its
+answer may *lead*: it then reads the pipe itself, for everybody, until its answer is there, and
+so saves handing it from thread to thread, which costs as much as the rest of a call. Only one
+thread reads at a time; while a caller leads, the serving thread is not even woken by data.
+
+Leading needs epoll, whose set may change while another thread waits on it. Elsewhere, and under
+gevent, the serving thread alone reads.
+
+Source: issue 5, "Cost"; E-13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from collections.abc import Callable
+
+from yiemagent.mcp.deadline import Deadline
+
+__all__ = ["Intake"]
+
+SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
+"""Bytes read at once: a large buffer costs more to allocate than a small message to read."""
+
+
+class Intake:
+    """The read end of a pipe.
+
+    Args:
+        fd: Owned from now on; made non-blocking.
+        consume: Gets the bytes in order, on whatever thread reads; must not block.
+        epoll: Where the serving thread waits for *fd*; None when nobody may lead.
+    """
+
+    def __init__(self, fd: int, consume: Callable[[bytes], None], epoll: select.epoll | None) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self._consume = consume
+        self._epoll = epoll
+        self._size = SMALL_CHUNK
+        # Held by the thread that reads.
+        self._turn = threading.Lock()
+        # Guards the use of _waker against its closing; os.write under it never blocks.
+        self._wake_lock = threading.Lock()
+        self._over = epoll is None
+        self._woken = self._waker = -1
+        self._poll = select.poll()
+        if epoll is not None:
+            self._woken, self._waker = os.pipe()
+            os.set_blocking(self._woken, False)
+            os.set_blocking(self._waker, False)
+            self._poll.register(fd, select.POLLIN)
+            self._poll.register(self._woken, select.POLLIN)
+
+    def read(self) -> bool:
+        """Read what there is now, if nobody else does. Serving thread.
+
+        Returns:
+            False when the other side has closed it and everything was read.
+        """
+        if not self._turn.acquire(blocking=False):
+            return True
+        try:
+            ended = self._read() is False
+            self._over = self._over or ended
+            return not ended
+        finally:
+            self._turn.release()
+
+    def _read(self) -> bool | None:
+        """True: something was read; None: nothing is there now; False: the end."""
+        try:
+            chunk = os.read(self.fd, self._size)
+        except BlockingIOError:
+            return None
+        if not chunk:
+            return False
+        self._size = LARGE_CHUNK if len(chunk) == self._size else SMALL_CHUNK
+        self._consume(chunk)
+        return True
+
+    def drain(self, still: Callable[[], bool]) -> None:
+        """Read everything that is there, as long as *still* says so. Serving thread."""
+        self.interrupt()
+        with self._turn:
+            while self._read() and still():
+                pass
+
+    def begin(self) -> bool:
+        """Become the thread that reads, if nobody else does; ``end`` must follow. Calling thread.
+
+        Do it before the request is sent: else the serving thread may be woken by the answer.
+        """
+        epoll = self._epoll
+        if self._over or epoll is None or not self._turn.acquire(blocking=False):
+            return False
+        if self._over:
+            self._turn.release()
+            return False
+        epoll.modify(self.fd, 0)
+        return True
+
+    def end(self) -> None:
+        """Let the serving thread read again."""
+        if self._epoll is not None:
+            self._epoll.modify(self.fd, select.EPOLLIN)
+        self._turn.release()
+
+    def read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
+        """Read as long as *wanted* says so. Between ``begin`` and ``end``.
+
+        Also returns when the deadline may have passed, after ``interrupt``, and at the end of the
+        stream: the caller then waits as if it had never read.
+        """
+        while wanted():
+            left = deadline.remaining()
+            ready = self._poll.poll(None if left is None else left * 1000)
+            if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
+                self._settle()
+                return
+
+    def _settle(self) -> None:
+        """Forget that somebody was interrupted."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+
+    def interrupt(self) -> None:
+        """Make the caller that leads now, or the next one, look at its own business. Any thread."""
+        with self._wake_lock, contextlib.suppress(OSError):
+            if self._waker >= 0:
+                os.write(self._waker, b"x")
+
+    def close(self) -> None:
+        """Close the pipe, once nobody reads it any more. Serving thread."""
+        self.interrupt()
+        with self._turn:
+            self._close()
+
+    def abandon(self) -> None:
+        """Close the pipe in a forked child, where the turn may be held by nobody."""
+        self._turn = threading.Lock()
+        self._wake_lock = threading.Lock()
+        self._close()
+
+    def _close(self) -> None:
+        self._over = True
+        with self._wake_lock:
+            fds = (self.fd, self._woken, self._waker)
+            self.fd = self._woken = self._waker = -1
+        for fd in fds:
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
