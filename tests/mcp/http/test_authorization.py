@@ -232,18 +232,16 @@ def test_a_login_during_the_handshake_does_not_use_up_its_time(guarded: Guarded)
         assert client.connect().protocol_version == "2026-07-28"
 
 
-def test_logging_in_ahead_saves_the_first_call_from_waiting(wire: Any, guarded: Guarded) -> None:
-    """``OAuth.login`` in a notebook cell of its own."""
+def test_connecting_ahead_saves_the_first_call_from_waiting(guarded: Guarded) -> None:
+    """``client.connect()`` in a notebook cell of its own."""
     person = Person(guarded)
-    oauth = OAuth(AuthorizationCode(person))
+    with McpHttp(f"{guarded.url}/mcp", auth=OAuth(AuthorizationCode(person))) as client:
+        client.connect()
+        assert len(person.pages) == 1
 
-    oauth.login(f"{guarded.url}/mcp")
-    client = wire(guarded.loopback, auth=oauth)
-    client.ask("tools/list")
-    oauth.login(f"{guarded.url}/mcp")
+        client.call_tool("search")
 
     assert len(person.pages) == 1
-    assert guarded.calls == ["ping", "tools/list", "ping"]
 
 
 def test_a_program_logs_in_by_itself(wire: Any, guarded: Guarded) -> None:

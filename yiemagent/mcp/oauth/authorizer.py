@@ -67,8 +67,9 @@ class _State:
 class OAuth:
     """Authorizes requests to MCP servers by OAuth 2.1; share one object among servers and threads.
 
-    Nothing happens before a server asks for an authorization. Then the first thread gets it,
-    and the others wait for it, each within its own deadline.
+    Nothing happens before a server asks for an authorization: with the first call, or with
+    ``McpHttp.connect()``. Then the first thread gets it, and the others wait for it, each within
+    its own deadline.
 
     Args:
         grant: How tokens are got: ``AuthorizationCode()`` (a person in a browser; the default),
@@ -139,25 +140,6 @@ class OAuth:
 
         self._in_turn(state, challenge.sent.get("Authorization"), work, call)
         return True
-
-    def login(self, url: str, *, timeout: float | None = 60.0) -> None:
-        """Log in to the MCP server at *url* now, so that the first call need not wait for a person.
-
-        Does nothing when the server wants no authorization, or when a kept token is still good.
-
-        Args:
-            url: Of the MCP server.
-            timeout: Seconds for the servers; None waits for ever. A person has ``login_timeout``
-                of the grant beside that.
-
-        Raises:
-            McpAuthorizationError: No authorization could be had.
-            McpTimeout: *timeout* or the person's time passed first.
-            McpConnectionError: The server cannot be reached.
-        """
-        from yiemagent.mcp.http_login import probe
-
-        probe(url, self, timeout=timeout)
 
     def logout(self, url: str) -> None:
         """Forget the token for the MCP server at *url*, here and in the store."""
