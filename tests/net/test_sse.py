@@ -5,19 +5,24 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from yiemagent.net.errors import HttpBodyTooLarge
 from yiemagent.net.sse import SseEvent, SseParser, read_event_batches
 
-FRAGMENTS = [
-    *[b"data: a", b"data:b", b"data", b"data: ", b"data:", b":c", b" data: x", b'data: {"a":1}\n\n'],
+LINES = [
+    *[b"data: a", b"data:b", b"data", b"data: ", b"data:", b" data: x", b'data: {"a":1}', b":c", b"", b""],
     *[b"id: 7", b"id", b"id: x\0y", b"event: e", b"event", b"retry: 1500", b"retry: x", b"other: 1"],
-    *[b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r", b"\r\n\r\n"],
-    *["data: é\u2028\u0085✅".encode(), b"\xff\xfe", b"\xef\xbb\xbf"],
+    *["data: é\u2028\u0085✅".encode(), b"\xff\xfe", b"\xef\xbb\xbf", b"\xef\xbb\xbfdata: bom"],
 ]
-BODIES = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=5), max_size=30).map(b"".join)
+ENDS = [b"\n", b"\r", b"\r\n"]
+PAIRS = st.tuples(st.sampled_from(LINES) | st.binary(max_size=5), st.sampled_from(ENDS))
+BODIES = st.builds(
+    lambda pairs, tail: b"".join(line + end for line, end in pairs) + tail,
+    st.lists(PAIRS, max_size=20),
+    st.sampled_from([b"", b"data: tail", b"da"]),
+)
 
 
 def reference(body: bytes) -> list[SseEvent]:
@@ -59,6 +64,7 @@ def test_any_split_of_a_body_gives_the_same_events(body: bytes, data: st.DataObj
 
 
 @given(BODIES)
+@example(b"data: a\r\ndata: b\r\n\r\n")
 def test_single_bytes_give_the_same_events(body: bytes) -> None:
     """Decoding rule 1: CR and LF in different reads end one line, not two (B-27)."""
     assert parse([body[i : i + 1] for i in range(len(body))]) == reference(body)
