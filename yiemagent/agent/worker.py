@@ -98,7 +98,7 @@ def _run_ticket(agent_ref: weakref.ref[Agent], channels: Channels, active: Activ
     if ticket.stream is not None:
         ticket.stream.complete(None)
     if problem is not None:
-        with suppress(Exception):  # Last, and contained: whoever waits has been answered.
+        with suppress(BaseException):  # Last, and contained: whoever waits has been answered.
             logger.error("the run ended in an unexpected way", exc_info=problem)
 
 
