@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from yiemagent.abort import AbortSignal
-from yiemagent.errors import McpConnectionError, McpError, McpProtocolError, McpTimeout, RunAborted
+from yiemagent.errors import (
+    ConfigurationError,
+    McpConnectionError,
+    McpError,
+    McpProtocolError,
+    McpTimeout,
+    RunAborted,
+)
+from yiemagent.mcp.deadline import Deadline
+from yiemagent.mcp.nats import NatsTransport
 from yiemagent.mcp.transport import RequestRefused
 from yiemagent.testing import WAIT, run_in_thread
 
@@ -245,3 +254,46 @@ def test_no_event_loop_is_visible_to_the_caller(connect: Any, respond: Callable[
 
 async def _inside_a_loop(ask: Any) -> Any:
     return ask()["id"]
+
+
+def test_a_notification_is_published_without_an_inbox(connect: Any, respond: Any) -> None:
+    """What has no answer asks for none; a closed connection says so."""
+    came = threading.Event()
+    responder = respond(lambda request, message: came.set() or [])
+    ask = connect()
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+    ask.connection.send(note, headers={"Mcp-Method": "notifications/initialized"}, deadline=Deadline(WAIT))
+
+    assert came.wait(WAIT)
+    assert responder.messages[0].reply == ""
+    ask.connection.close(1.0)
+    with pytest.raises(McpConnectionError, match="was closed"):
+        ask.connection.send(note, headers={}, deadline=Deadline(WAIT))
+
+
+def test_an_abandoned_connection_refuses_and_closes_nothing(connect: Any, nats: Any) -> None:
+    """Case D-10: in a child its parent's connection is let go without a word."""
+    ask = connect()
+    ask.connection.abandon()
+
+    assert not ask.connection.alive
+    with pytest.raises(McpConnectionError, match="belongs to the process before the fork"):
+        ask()
+    # What the fork would have dropped is given back here by hand.
+    ask.connection._loop.call(ask.connection._link.close, WAIT)
+    ask.connection._loop.release()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"dialect": "julia"}, 'dialect must be "yiem" or "mcp"'),
+        ({"sender_id": ""}, "sender_id must be printable ASCII"),
+        ({"sender_id": "a\nb"}, "sender_id must be printable ASCII"),
+    ],
+)
+def test_a_transport_that_cannot_work_is_refused(options: dict[str, Any], complaint: str) -> None:
+    """Messages name the keyword, the value and the way out."""
+    with pytest.raises(ConfigurationError, match=complaint):
+        NatsTransport("nats://x", "t", **options)

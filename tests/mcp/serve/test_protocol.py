@@ -11,7 +11,8 @@ import pytest
 from yiemagent.agent.agent import Agent
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.serve import McpServer
-from yiemagent.mcp.serve_offers import ServedResource
+from yiemagent.mcp.serve_offers import ServedPrompt, ServedResource
+from yiemagent.messages import AssistantMessage, ImageContent, TextContent, UserMessage
 from yiemagent.testing import WAIT, ScriptedLlm, say
 from yiemagent.tools.decorator import tool
 from yiemagent.tools.tool import Tool, ToolContext, ToolResult
@@ -211,6 +212,63 @@ def test_structured_content_follows_the_output_schema(talk: Any) -> None:
     text = {"type": "text", "text": '{"degrees": 21.5}'}
     assert new.ask("tools/call", call)["result"]["structuredContent"] == {"degrees": 21.5}
     assert old.ask("tools/call", call)["result"] == {"content": [text], "isError": False}
+
+
+def test_a_tool_result_may_bring_its_structured_content(talk: Any) -> None:
+    """A tool that builds its own result keeps the structured value in its details."""
+    details = {"structured_content": {"n": 1}}
+    one = Tool(
+        name="one",
+        output_schema={"type": "object"},
+        execute=lambda call_id, args, signal, on_update: ToolResult((TextContent("one"),), details),
+    )
+    session = talk(McpServer([one]))
+    session.initialize()
+
+    result = session.ask("tools/call", {"name": "one"})["result"]
+
+    assert result["structuredContent"] == {"n": 1}
+    assert result["content"] == [{"type": "text", "text": "one"}]
+
+
+def test_an_image_elsewhere_is_a_link_where_links_exist(talk: Any) -> None:
+    """resource_link since 2025-06-18; a text before."""
+    picture = Tool(
+        name="picture", execute=lambda *_: ToolResult((ImageContent(url="https://x.example/a.png"),))
+    )
+    said = {}
+    for version in ("2025-03-26", "2025-06-18"):
+        session = talk(McpServer([picture]))
+        session.initialize(version)
+        (said[version],) = session.ask("tools/call", {"name": "picture"})["result"]["content"]
+
+    assert said["2025-03-26"] == {"type": "text", "text": "https://x.example/a.png"}
+    assert (said["2025-06-18"]["type"], said["2025-06-18"]["uri"]) == (
+        "resource_link",
+        "https://x.example/a.png",
+    )
+
+
+def test_a_prompt_may_be_a_conversation(talk: Any) -> None:
+    """Messages of ours and of the wire, with a title for people."""
+    wire = {"role": "user", "content": {"type": "text", "text": "Raw."}}
+    prompt = ServedPrompt(
+        name="talk",
+        title="Talk",
+        render=lambda: [UserMessage((TextContent("Hi."),)), AssistantMessage((TextContent("Hello."),)), wire],
+    )
+    session = talk(McpServer([], title="Server", prompts=[prompt]))
+
+    assert session.initialize()["result"]["serverInfo"]["title"] == "Server"
+    assert session.ask("prompts/list")["result"]["prompts"] == [
+        {"name": "talk", "arguments": [], "title": "Talk"}
+    ]
+    messages = session.ask("prompts/get", {"name": "talk"})["result"]["messages"]
+    assert [(m["role"], m["content"]["text"]) for m in messages] == [
+        ("user", "Hi."),
+        ("assistant", "Hello."),
+        ("user", "Raw."),
+    ]
 
 
 def test_blocks_that_a_version_does_not_know_become_text(talk: Any) -> None:
