@@ -38,19 +38,25 @@ class Job:
     cpu: bool = False
     """Whether CPU time of the process is compared in place of wall time."""
     per: int = 1
-    """What one sample is divided by (deltas)."""
+    """What one sample is divided by: its conversations or deltas."""
 
 
 def _simple(
-    script: str, *, function: Callable[..., Any] = add, parallel: bool = False, history: int = 0
+    script: str,
+    *,
+    function: Callable[..., Any] = add,
+    parallel: bool = False,
+    history: int = 0,
+    times: int = 1,
 ) -> Any:
     def prepare(side: ModuleType, url: str) -> Callable[[], Any]:
         agent = side.Agent(f"{url}/{script}", [function], parallel=parallel)
         past = side.history(history)
 
         def sample() -> None:
-            text = agent.run(PROMPT, past)
-            assert "42" in text, text
+            for _ in range(times):
+                text = agent.run(PROMPT, past)
+                assert "42" in text, text
 
         return sample
 
@@ -100,8 +106,8 @@ def _threads(side: ModuleType, url: str) -> Callable[[], Any]:
 
 
 JOBS = (
-    Job("a", "one prompt, one answer", 0.95, 150, _simple("tools=0")),
-    Job("b", "11 turns with 10 tool calls", 0.85, 40, _simple("tools=10")),
+    Job("a", "one prompt, one answer", 0.95, 60, _simple("tools=0", times=5), per=5),
+    Job("b", "11 turns with 10 tool calls", 0.85, 30, _simple("tools=10", times=2), per=2),
     Job(
         "c",
         "8 parallel tools of 50 ms",
