@@ -34,14 +34,14 @@ def construct_rows() -> list[dict[str, Any]]:
             "agent with 50 prepared tools",
             60,
             "us",
-            _least(lambda: Agent(model, tools=prepared), 400),
+            _fast(lambda: Agent(model, tools=prepared)),
         ),
         _row(
             "make50f",
             "agent with 50 functions",
             2000,
             "us",
-            _least(lambda: Agent(model, tools=functions), 100),
+            _fast(lambda: Agent(model, tools=functions)),
         ),
     ]
 
