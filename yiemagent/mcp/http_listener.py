@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -34,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
-_LASTING = 5.0
-"""Seconds after which a stream counts as one that works, so that the pauses begin anew."""
 
 
 class Ear(Protocol):
@@ -60,6 +57,7 @@ class Listener:
         self.settled = threading.Event()
         """Set once the server has answered the first GET, or will not."""
         self._stop = AbortSignal()
+        self._heard = 0
         self._link = link
         self._ear = weakref.ref(ear, lambda _: self.stop())
         self._thread = threading.Thread(target=self._run, name="yiemagent-mcp-listen", daemon=True)
@@ -91,14 +89,16 @@ class Listener:
         parser = SseParser(MAX_MESSAGE_BYTES)
         pause = _FIRST_PAUSE
         while not self._stop.aborted:
-            begun = time.monotonic()
+            before = self._heard, parser.last_event_id
             if not self._read_once(parser):
                 return
-            if time.monotonic() - begun > _LASTING:
-                pause = _FIRST_PAUSE
-            if self._stop.wait(pause if parser.retry is None else parser.retry):
+            if (self._heard, parser.last_event_id) != before:
+                wait, pause = _FIRST_PAUSE if parser.retry is None else parser.retry, _FIRST_PAUSE
+            else:
+                # A server that has nothing to say is not asked all the time, whatever it wishes.
+                wait, pause = max(pause, parser.retry or 0), min(2 * pause, _LONGEST_PAUSE)
+            if self._stop.wait(wait):
                 return
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _read_once(self, parser: SseParser) -> bool:
         """Read one stream to its end; whether another one is worth a try."""
@@ -134,5 +134,6 @@ class Listener:
                 ear = self._ear()
                 if ear is None:
                     return
+                self._heard += 1
                 ear.heard(message)
                 del ear

@@ -435,3 +435,15 @@ def test_stateless_streams_are_not_resumed(wire: Any) -> None:
     with pytest.raises(McpConnectionError, match="without a response"):
         client.ask("tools/call")
     assert methods(client) == ["POST"]
+
+
+def test_a_get_stream_that_brings_nothing_is_not_asked_for_all_the_time(wire: Any) -> None:
+    """A server that closes at once and wishes ``retry: 0`` would else be asked without end."""
+    server = SessionServer()
+    server.on_get = lambda request: request.stream(["retry: 0\n\n"])
+    client = wire(server)
+    client.initialize()
+    for _ in range(20):
+        client.ask()
+
+    assert methods(client).count("GET") <= 2
