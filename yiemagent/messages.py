@@ -148,7 +148,16 @@ def _plus(a: Any, b: Any) -> Any:
 def _blocks(content: str | Iterable[ContentBlock] | None) -> tuple[ContentBlock, ...]:
     if isinstance(content, str):
         return (TextContent(content),)
-    return tuple(content or ())
+    if content is not None and (isinstance(content, Mapping) or not isinstance(content, Iterable)):
+        raise TypeError(f"content must be a str or content blocks, got {type(content).__name__}")
+    blocks = tuple(content or ())
+    for block in blocks:
+        if not hasattr(block, "type"):
+            raise TypeError(
+                f"content must be made of content blocks such as TextContent, got {type(block).__name__}; "
+                "message_from_openai (yiemagent.message_formats) reads OpenAI-format dicts"
+            )
+    return blocks
 
 
 def _text_of(content: Iterable[ContentBlock]) -> str:

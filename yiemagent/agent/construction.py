@@ -11,7 +11,14 @@ from yiemagent.abort import AbortSignal
 from yiemagent.agent.engine import AgentEngine
 from yiemagent.agent.listeners import Listeners, sink_listener
 from yiemagent.agent.mcp_tools import McpTools, OnMcpFailure
-from yiemagent.agent.options import as_llm, check_hook, check_seconds, make_limits, refuse_unknown
+from yiemagent.agent.options import (
+    as_llm,
+    check_count,
+    check_hook,
+    check_seconds,
+    make_limits,
+    refuse_unknown,
+)
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.settings import as_messages, checked_level
 from yiemagent.agent.state import StateReducer
@@ -117,7 +124,8 @@ class ConstructedAgent(AgentEngine):
             max_tool_turns: Turns with tool calls per message (default 25; None = unlimited).
             max_seconds, max_total_tokens: See ``Limits``; give these or ``limits``.
             limits: All limits in one object.
-            event_sink: ``event_sink(text, publish=False)`` gets each event as a readable line.
+            event_sink: ``event_sink(text, publish=False)`` gets each event as a readable line; one that
+                takes the text alone, such as ``print``, will do.
             when_busy: ``queue`` (default) or ``raise`` (``AgentBusy``) for messages while a run is on.
             steering_mode, follow_up_mode: ``one_at_a_time`` (default) or ``all``.
             temperature, max_tokens, tool_choice, extra_body, transport, thinking_budgets, session_id:
@@ -142,15 +150,17 @@ class ConstructedAgent(AgentEngine):
             ("on_payload", on_payload, 1),
             ("on_response", on_response, 2),
             ("event_sink", event_sink, 1),
+            ("format_msg_for_llm", format_msg_for_llm, 1),
         ):
             check_hook(name, hook, arguments)
         check_seconds("tool_timeout", tool_timeout)
-        check_seconds("abort_grace", abort_grace, zero=True)
+        check_seconds("abort_grace", abort_grace, zero=True, none=False)
         check_seconds("max_retry_delay", max_retry_delay, zero=True)
         if when_busy not in ("queue", "raise"):
             raise ConfigurationError(f"when_busy must be 'queue' or 'raise', got {when_busy!r}")
-        if max_tool_concurrency is not None and max_tool_concurrency < 1:
-            raise ConfigurationError(f"max_tool_concurrency must be at least 1, got {max_tool_concurrency}")
+        check_count("max_tool_concurrency", max_tool_concurrency)
+        check_count("max_tool_result_chars", max_tool_result_chars)
+        check_count("max_tokens", max_tokens)
         shorthands = {
             "max_tool_turns": max_tool_turns,
             "max_seconds": max_seconds,

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from yiemagent.abort import AbortSignal
+from yiemagent.agent.options import check_hook
 from yiemagent.errors import ConfigurationError
 from yiemagent.events import Event, Log, MessageUpdate
 
@@ -47,6 +48,7 @@ class Listeners:
         """Add a listener; the returned function takes it back and may be called twice."""
         if not callable(listener):
             raise ConfigurationError(f"a listener must be callable, got {listener!r}")
+        check_hook("the listener", listener, 2 if _takes_signal(listener) else 1)
         registration = _Registration(_two_arguments(listener), deltas)
         with self._lock:
             self._registered = (*self._registered, registration)
@@ -70,7 +72,7 @@ class Listeners:
             except BaseException:
                 if not registration.failed:
                     registration.failed = True
-                    with suppress(Exception):  # A log handler that raises is no reason to stop either.
+                    with suppress(BaseException):  # A log handler that raises is no reason to stop either.
                         logger.exception(
                             "event=%s | a listener raised; its later failures are not logged", event.type
                         )
@@ -81,22 +83,44 @@ class Listeners:
 
 
 def sink_listener(event_sink: Callable[..., object]) -> Callable[[Event, AbortSignal], object]:
-    """A listener that gives each event as a readable line to ``event_sink(text, publish=...)``."""
+    """A listener that gives each event as a readable line to ``event_sink(text, publish=...)``.
+
+    A sink without a ``publish`` parameter gets the line alone.
+    """
+
+    publishes = _takes_publish(event_sink)
 
     def listener(event: Event, _signal: AbortSignal) -> None:
-        if not isinstance(event, MessageUpdate):
+        if isinstance(event, MessageUpdate):
+            return
+        if publishes:
             event_sink(str(event), publish=isinstance(event, Log) and event.publish)
+        else:
+            event_sink(str(event))
 
     return listener
 
 
-def _two_arguments(listener: Any) -> Callable[[Event, AbortSignal], object]:
-    """As it is when it names two positional parameters; ``print`` and the like get the event alone."""
+def _takes_publish(event_sink: Callable[..., object]) -> bool:
+    """``print``, ``list.append`` and ``lambda text: ...`` are sinks too, and take the line alone."""
     try:
-        parameters = inspect.signature(listener).parameters.values()
-    except (TypeError, ValueError):  # A builtin without a signature, such as list.append.
-        parameters = ()  # type: ignore[assignment]
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if sum(parameter.kind in kinds for parameter in parameters) >= 2:
+        inspect.signature(event_sink).bind("", publish=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _two_arguments(listener: Any) -> Callable[[Event, AbortSignal], object]:
+    if _takes_signal(listener):
         return listener  # type: ignore[no-any-return]
     return lambda event, _signal: listener(event)
+
+
+def _takes_signal(listener: Any) -> bool:
+    """Whether it names two positional parameters; ``print`` and the like get the event alone."""
+    try:
+        parameters = inspect.signature(listener).parameters.values()
+    except (TypeError, ValueError):  # A builtin without a signature.
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in kinds for parameter in parameters) >= 2

@@ -12,7 +12,7 @@ from yiemagent.errors import ConfigurationError
 from yiemagent.loop.limits import Limits
 from yiemagent.model import Llm
 
-__all__ = ["as_llm", "check_hook", "check_seconds", "make_limits", "refuse_unknown"]
+__all__ = ["as_llm", "check_count", "check_hook", "check_seconds", "make_limits", "refuse_unknown"]
 
 _OTHER_NAMES = {
     "instructions": "system_prompt",
@@ -84,8 +84,14 @@ def check_hook(name: str, hook: Any, arguments: int) -> None:
         return
     if not callable(hook):
         raise ConfigurationError(f"{name} must be callable, got {hook!r}")
-    if inspect.iscoroutinefunction(hook):
+    call = hook if inspect.isroutine(hook) else getattr(type(hook), "__call__", hook)  # noqa: B004
+    if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(call):
         raise ConfigurationError(f"{name} is an async function; yiemagent calls hooks as plain functions")
+    if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
+        raise ConfigurationError(
+            f"{name} is a generator function, of which calling it runs nothing: return the value instead of "
+            "yielding it, or decorate it with contextlib.contextmanager if it is to wrap tool calls"
+        )
     try:
         inspect.signature(hook).bind(*range(arguments))
     except TypeError as error:
@@ -96,18 +102,30 @@ def check_hook(name: str, hook: Any, arguments: int) -> None:
         return  # A builtin without a signature.
 
 
-def check_seconds(name: str, value: Any, *, zero: bool = False) -> None:
-    """Raise unless *value* is None or a number of seconds.
+def check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = True) -> None:
+    """Raise unless *value* is a number of seconds, or None where *none* allows it.
 
     Raises:
         ConfigurationError: It is negative, no number, or zero where that makes no sense.
     """
-    if value is None:
+    if value is None and none:
         return
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
     if not good or value < 0 or (value == 0 and not zero):
         least = "0 or more" if zero else "more than 0"
-        raise ConfigurationError(f"{name} must be {least} seconds or None, got {value!r}")
+        raise ConfigurationError(f"{name} must be {least} seconds{' or None' * none}, got {value!r}")
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> None:
+    """Raise unless *value* is None or a whole number of *least* or more.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{name} must be a whole number of at least {least} or None, got {value!r}")
 
 
 def make_limits(limits: Limits | None, shorthands: Mapping[str, Any]) -> Limits:

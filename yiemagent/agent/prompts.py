@@ -49,6 +49,11 @@ def _one(item: Any) -> UserMessage:
             "a prompt must be a str, an OpenAI-format dict, a UserMessage, or a list of these; "
             f"got {type(item).__name__}"
         )
+    for block in message.content:
+        if not hasattr(block, "type"):
+            raise TypeError(
+                f"the content of a prompt must be TextContent and ImageContent, got {type(block).__name__}"
+            )
     if not any(not isinstance(block, TextContent) or block.text.strip() for block in message.content):
         raise ConfigurationError(
             "the prompt is empty; give it text or an image (providers refuse empty content)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
@@ -151,7 +151,7 @@ class AgentSettings:
     def __getstate__(self) -> NoReturn:
         raise TypeError(
             "an Agent holds threads and cannot be pickled or copied; keep agent.messages "
-            "(yiemagent.messages_to_json) and make a new Agent with messages="
+            "(yiemagent.message_formats.messages_to_json) and make a new Agent with messages="
         )
 
     def __copy__(self) -> NoReturn:
@@ -184,6 +184,10 @@ def as_messages(messages: Iterable[Any]) -> list[Message]:
         ConfigurationError: One of them is neither, or has an unknown role.
     """
     kinds = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
+        raise ConfigurationError(
+            f"messages must be a list of messages, got {type(messages).__name__}; write messages=[...]"
+        )
     given = list(messages)
     if set(map(type, given)).issubset(kinds):
         return given

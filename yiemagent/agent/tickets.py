@@ -30,7 +30,7 @@ def deadline_of(timeout: float | None) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
         raise TypeError(f"timeout must be a number of seconds or None, got {timeout!r}")
-    return monotonic() + max(0.0, timeout)
+    return monotonic() + min(max(0.0, timeout), threading.TIMEOUT_MAX)  # A longer one cannot be waited for.
 
 
 class RunHandle:

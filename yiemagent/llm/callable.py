@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent
+from yiemagent.error_text import error_text
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.callable_shapes import as_completion
@@ -155,6 +156,6 @@ def _as_llm_error(error: BaseException, source: str) -> LlmError:
     if isinstance(error, LlmError):
         return error
     kind = "timeout" if isinstance(error, TimeoutError) else "model_exception"
-    made = make_error(kind, f"{source} raised {type(error).__name__}: {error}")
+    made = make_error(kind, f"{source} raised {error_text(error)}")
     made.__cause__ = error
     return made

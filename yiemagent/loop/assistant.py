@@ -24,6 +24,7 @@ from yiemagent.assistant_events import (
     fold,
 )
 from yiemagent.context.observation import observing
+from yiemagent.error_text import error_text
 from yiemagent.errors import (
     ContextOverflow,
     EmptyResponse,
@@ -246,7 +247,7 @@ def _is_blank(message: AssistantMessage) -> bool:
 def _as_llm_error(error: BaseException) -> LlmError:
     if isinstance(error, LlmError):
         return error
-    text = f"the model raised {type(error).__name__}: {error}"
+    text = f"the model raised {error_text(error)}"
     if isinstance(error, TimeoutError):
         made: LlmError = LlmTimeout(text)
     else:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from yiemagent.abort import AbortSignal
+from yiemagent.error_text import message_of
 from yiemagent.errors import CannotContinue, LlmError, RunAborted, YiemAgentError
 from yiemagent.event_stream import EventStream
 from yiemagent.events import AgentEnd, AgentStart, Event
@@ -264,7 +265,7 @@ def _failed(run: LoopRun, error: BaseException) -> Outcome:
         fail_tool_calls(run, last.tool_calls, [aborted_result() for _ in last.tool_calls])
     aborted = run.signal.aborted
     message = AssistantMessage(
-        (TextContent(""),), stop_reason="aborted" if aborted else "error", error_message=str(error)
+        (TextContent(""),), stop_reason="aborted" if aborted else "error", error_message=message_of(error)
     )
     run.deliver(message)
     run.end_turn(message)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.error_text import error_text
 from yiemagent.errors import HookFailed, YiemAgentError
 from yiemagent.events import (
     AgentEnd,
@@ -194,4 +195,4 @@ def call_hook(name: str, hook: Callable[..., Any], *args: Any) -> Any:
     except (YiemAgentError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise HookFailed(f"{name} raised {type(error).__name__}: {error}", hook=name) from error
+        raise HookFailed(f"{name} raised {error_text(error)}", hook=name) from error

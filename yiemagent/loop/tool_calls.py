@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.error_text import error_text, message_of
 from yiemagent.errors import RunAborted
 from yiemagent.events import ToolExecutionStart
 from yiemagent.loop.config import (
@@ -241,14 +242,8 @@ def _unknown_result(name: str, known: tuple[str, ...]) -> ToolResult:
 
 
 def _exception_result(error: BaseException, error_type: str = "tool_exception") -> ToolResult:
-    name = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    if isinstance(error, SystemExit) or not text:
-        text = f"{name}: {text}" if text else name
-    return error_result(text, error_type, exception=name)
+    text = "" if isinstance(error, SystemExit) else message_of(error)
+    return error_result(text or error_text(error), error_type, exception=type(error).__name__)
 
 
 # -- hooks -------------------------------------------------------------------------------
@@ -260,13 +255,15 @@ def _ask_before_hook(run: LoopRun, ctx: BeforeToolCallContext) -> ToolResult | N
         return None
     try:
         answer: Any = hook(ctx, run.signal, run.event_sink)
+        if answer is not None and not hasattr(answer, "block"):
+            raise TypeError(f"it must return a BeforeToolCallResult or None, got {type(answer).__name__}")
         block = None if answer is None else answer.block
         reason = None if answer is None else answer.reason
     except KeyboardInterrupt as error:
         run.interrupted(error)
         return aborted_result()
     except BaseException as error:
-        return _blocked_result(f"before_tool_call raised {type(error).__name__}: {error}")
+        return _blocked_result(f"before_tool_call raised {error_text(error)}")
     return _blocked_result(reason) if block else None
 
 
