@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
+CORE = yiemagent/*.py,yiemagent/agent/*,yiemagent/loop/*,yiemagent/tools/*,yiemagent/context/*
 Q ?= Which wines have notes of oak and vanilla?
 
 .PHONY: demo chat test lint types imports unit bench conformance format clean
@@ -31,7 +32,9 @@ imports: $(READY)
 	$(VENV)/bin/lint-imports
 
 unit: $(READY)
-	$(PY) -m pytest --cov --cov-report=term
+	$(PY) -m pytest --cov --cov-report=
+	$(PY) -m coverage report --fail-under=90
+	$(PY) -m coverage report --include='$(CORE)' --fail-under=95 --format=total
 
 bench: $(READY)
 	$(PY) -m benchmarks
