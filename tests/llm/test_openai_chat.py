@@ -494,8 +494,8 @@ def test_the_deadline_of_the_run_holds(chat: Chat, ask: Ask) -> None:
     asked = ask(llm, deadline=time.monotonic() + 0.05)
 
     assert isinstance(asked.error, LlmTimeout)
-    assert not asked.error.retryable
-    assert len(server.requests) == 1
+    assert (asked.types, asked.error.retryable) == (["error"], False)
+    assert len(server.requests) <= 1
 
 
 def test_a_stream_that_falls_silent_after_its_end_is_complete(chat: Chat, ask: Ask) -> None:

@@ -391,7 +391,7 @@ def test_the_deadline_holds_before_the_headers(serve: Serve, make_client: Make, 
         make_client().request("GET", server.url, deadline=time.monotonic() + seconds)
 
     assert caught.value.phase == "total"
-    assert len(server.requests) == (seconds > 0)
+    assert len(server.requests) <= (seconds > 0)
 
 
 @pytest.mark.parametrize(
