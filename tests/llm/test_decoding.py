@@ -274,3 +274,33 @@ def test_parts_of_a_thinking_answer_go_back_as_they_came(
     ask(llm, [*([answer])], want_deltas=False)
 
     assert server.requests[1].json["messages"] == [{"role": "assistant", "content": parts}]
+
+
+def test_an_error_event_in_plain_words_is_the_error(
+    chat: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
+    """B-24 rule: gateways say ``event: error`` with a sentence; it is what the user must read."""
+
+    def handler(request: ServedRequest) -> None:
+        request.stream(
+            ['data: {"choices": [{"delta": {"content": "Ba"}}]}\n\n', "event: error\ndata: upstream died\n\n"]
+        )
+
+    asked = ask(chat(handler)[0])
+
+    assert "upstream died" in str(asked.error)
+    assert asked.error.partial.text == "Ba"
+
+
+def test_a_key_of_a_letter_does_not_blot_out_the_error(
+    chat: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
+    """Local servers are asked with keys such as ``x``; a message must stay readable."""
+
+    def handler(request: ServedRequest) -> None:
+        request.reply({"error": {"message": "no such key as k1234567"}}, status=401)
+
+    short, long = (ask(chat(handler, api_key=key)[0]) for key in ("k", "k1234567"))
+
+    assert str(short.error).endswith("no such key as k1234567 (check api_key)")
+    assert str(long.error).endswith("no such key as *** (check api_key)")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.assistant_events import AssistantEvent, Failed, RetryScheduled
+from yiemagent.error_text import error_text
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.errors import http_error, make_error
 from yiemagent.llm.http_options import HttpOptions
@@ -35,6 +36,7 @@ __all__ = ["HttpModel", "HttpOptions"]
 logger = logging.getLogger(__name__)
 
 _ERROR_BODY = 1_000_000
+_LEAST_SECRET = 8  # Characters: local servers take keys such as "x", which also stand in other words.
 _LESSONS = 3
 
 
@@ -203,7 +205,7 @@ class HttpModel(ABC):
         if response.proxy and response.status in (407, 502, 503, 504):
             hints.append(f"through the proxy {response.proxy}")
         text = f"{error} ({'; '.join(hints)})" if hints else str(error)
-        if key:
+        if len(key) >= _LEAST_SECRET:
             text = text.replace(key, "***")
         error.args = (text,)
         return error
@@ -231,7 +233,7 @@ def _call_hook(name: str, hook: Any, *args: Any) -> Any:
     try:
         return hook(*args)
     except Exception as error:
-        raise make_error("hook_failed", f"{name} raised {type(error).__name__}: {error}") from error
+        raise make_error("hook_failed", f"{name} raised {error_text(error)}") from error
 
 
 def _aborted(message: AssistantMessage) -> AssistantMessage:

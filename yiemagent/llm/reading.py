@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from yiemagent.assistant_events import AssistantEvent
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
-from yiemagent.llm.errors import excerpt, make_error
+from yiemagent.llm.errors import body_error, excerpt, make_error
 from yiemagent.messages import AssistantMessage
 from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpConnectionError, HttpError, HttpTimeout
 from yiemagent.net.sse import SseParser, read_event_batches
@@ -62,7 +62,7 @@ def read_answer(
         if begin and begin in _JSON:
             _read_json(first + response.read(), decoder, source)
         elif begin and begin in _SSE:
-            yield from _read_events(response, decoder, idle, first)
+            yield from _read_events(response, decoder, idle, first, source)
         elif begin or response.content_type != "text/event-stream":
             said = excerpt(first) or "an empty body"
             decoder.lost(_invalid(source, f"neither JSON nor server-sent events: {said}"))
@@ -113,7 +113,7 @@ def _read_json(data: bytes, decoder: Decoder, source: str) -> None:
 
 
 def _read_events(
-    response: HttpResponse, decoder: Decoder, idle: float | None, first: bytes
+    response: HttpResponse, decoder: Decoder, idle: float | None, first: bytes, source: str
 ) -> Iterator[AssistantEvent]:
     def patience() -> float | None:
         if decoder.is_finished:
@@ -123,11 +123,20 @@ def _read_events(
     builder = decoder.builder
     for batch in read_event_batches(response, SseParser(), patience, first):
         for event in batch:
+            if event.event == "error" and _is_prose(event.data):
+                decoder.lost(body_error(event.data, source))
+                return
             if decoder.feed(event.data, event.event):
                 response.finish()
                 return
         if builder.events:
             yield from builder.drain()
+
+
+def _is_prose(data: str) -> bool:
+    """Whether gateways said what went wrong in words: no dialect has an object for that."""
+    text = data.strip()
+    return bool(text) and text[0] not in "{["
 
 
 def _invalid(source: str, what: str, *, retryable: bool = True) -> LlmError:
