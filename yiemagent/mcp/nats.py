@@ -23,7 +23,8 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
-from yiemagent.mcp.nats_connection import NatsConnection, NatsTarget
+from yiemagent.mcp.nats_connection import NatsConnection
+from yiemagent.mcp.nats_desk import NatsTarget
 from yiemagent.mcp.nats_loop import lease_loop
 from yiemagent.mcp.nats_options import NatsKeywords, NatsOptions, check_subject
 from yiemagent.mcp.options import ClientKeywords

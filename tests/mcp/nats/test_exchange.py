@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -281,8 +282,20 @@ def test_an_abandoned_connection_refuses_and_closes_nothing(connect: Any, nats: 
     with pytest.raises(McpConnectionError, match="belongs to the process before the fork"):
         ask()
     # What the fork would have dropped is given back here by hand.
-    ask.connection._loop.call(ask.connection._link.close, WAIT)
+    ask.connection._loop.call(ask.connection._desk.link.close, WAIT)
     ask.connection._loop.release()
+
+
+def test_a_connection_that_was_dropped_ends_by_itself(nats: Any) -> None:
+    """Issue 5 part 6: garbage collection closes, too."""
+    connection = NatsTransport(nats.url, "t").connect(None, deadline=Deadline(WAIT), signal=None)  # type: ignore[arg-type]
+    (thread,) = (one for one in threading.enumerate() if one.name == "yiemagent-nats-loop")
+
+    del connection
+    gc.collect()
+
+    thread.join(WAIT)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_reset_connection_fails_what_was_just_sent(connect: Any) -> None:
         loop.post(gate.block)
         gate.wait_entered()
         waiting = run_in_thread(ask, timeout=None)
-        while not ask.connection._calls:
+        while not ask.connection._desk.calls:
             pass
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         line.close()

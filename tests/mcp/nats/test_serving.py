@@ -351,7 +351,7 @@ def test_what_is_no_json_is_answered_with_a_parse_error(serve: Any, connect: Any
     """JSON-RPC -32700 over NATS; the raw message goes past the client."""
     serve([add])
     ask = connect()
-    loop, link = ask.connection._loop, ask.connection._link
+    loop, link = ask.connection._loop, ask.connection._desk.link
 
     async def send() -> Any:
         import nats
