@@ -41,6 +41,8 @@ _CONNECT_SECONDS = 10.0
 _ANSWER_BYTES = 1 << 20
 """Of an authorization server's answer that are read at most."""
 _MOST_REDIRECTS = 3
+_MOST_CHALLENGES = 5
+"""Of one request, whatever its authorization thinks of them."""
 _FRESH_SECONDS = 4.0
 """Idle time of a connection that a call may still use: many servers close theirs after 5 s."""
 
@@ -164,7 +166,8 @@ class HttpLink:
         text = body_text(response, call.deadline.at)
         answer = HttpAnswer(response.status, text.encode(), _lower(response.headers))
         challenge = Challenge.of(answer, url=self.url, sent=given, attempt=attempt, operation=operation)
-        if self._auth is not None and self._auth.challenged(challenge, call):
+        auth = self._auth if attempt < _MOST_CHALLENGES else None
+        if auth is not None and auth.challenged(challenge, call):
             return
         wanted = response.headers.get("www-authenticate") or "nothing about how"
         hint = "give McpHttp(auth=...) a bearer token or OAuth()" if self._auth is None else "check auth="

@@ -270,3 +270,20 @@ def test_the_deadline_counts_for_the_authorization_server_too(wire: Any, guarded
 
     with pytest.raises(McpTimeout):
         client.ask("tools/list", timeout=0.3)
+
+
+def test_an_authorization_that_never_gives_up_is_given_up(wire: Any) -> None:
+    """An ``HttpAuth`` of the user's own cannot make a request go round for ever."""
+
+    class Stubborn:
+        def headers(self, method: str, url: str, call: Any) -> dict[str, str]:
+            return {"Authorization": "Bearer no"}
+
+        def challenged(self, challenge: Any, call: Any) -> bool:
+            return True
+
+    client = wire(lambda request: request.reply(b"", 401), auth=Stubborn())
+
+    with pytest.raises(McpAuthorizationError, match="401"):
+        client.ask()
+    assert len(client.server.requests) == 6
