@@ -1,0 +1,54 @@
+"""What importing the package must not load: everything that only a use of it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = (
+    "requests",
+    "urllib3",
+    "jsonschema",
+    "nats",
+    "asyncio",
+    "ssl",
+    "http.client",
+    "sqlite3",
+    "concurrent.futures",
+    "importlib.metadata",
+    "dataclasses",
+    "inspect",
+    "email",
+    "json",
+)
+"""``import yiemagent`` loads names when they are used, so none of these."""
+
+UNUSED = ("jsonschema", "nats", "asyncio", "sqlite3", "importlib.metadata", "yiemagent.mcp", "yiemagent.demo")
+"""An agent with an HTTP model and plain functions needs none of these to be made."""
+
+
+def _loaded(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    # Without site, where an editable installation loads modules of its own.
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{script}"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    return set(said.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """Decision: names load when they are first used (PEP 562)."""
+    loaded = _loaded("import yiemagent")
+
+    assert sorted(loaded & set(HEAVY)) == []
+    assert sorted(name for name in loaded if name.startswith("yiemagent")) == ["yiemagent"]
+
+
+def test_making_an_agent_loads_only_what_it_is_made_of() -> None:
+    """Issue 7: from import to the first answer."""
+    code = (
+        "from yiemagent import Agent, OpenAIChat\n"
+        "def add(a: int, b: int) -> int:\n    'Add.'\n    return a + b\n"
+        "Agent(OpenAIChat('m', base_url='http://127.0.0.1:9/v1', api_key='k'), tools=[add])"
+    )
+
+    assert sorted(_loaded(code) & set(UNUSED)) == []
