@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import yiemagent.net.adapter  # here, so that no deadline of a test pays for loading requests
+import yiemagent.net.response
+import yiemagent.net.target  # noqa: F401
 from yiemagent.assistant_events import AssistantEvent, Done, Failed
 from yiemagent.errors import LlmError
 from yiemagent.llm.openai_chat import OpenAIChat

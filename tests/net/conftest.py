@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import yiemagent.net.adapter  # here, so that no deadline of a test pays for loading requests
+import yiemagent.net.response
+import yiemagent.net.target  # noqa: F401
 from yiemagent.net.http import HttpClient
 from yiemagent.testing.loopback import Handler, LoopbackServer
 
