@@ -147,8 +147,10 @@ def _fetch(packages: list[str]) -> None:
 def run_suite(harness: Harness, version: str) -> bool:
     """Run a required set all at once."""
     done = harness.run("--requirements", version)
-    print((done.stdout + done.stderr).partition("=== SUITE SUMMARY ===")[2].strip() or done.stderr)
-    print(f"--requirements {version}: {'passed' if done.returncode == 0 else 'FAILED'}\n")
+    output = done.stdout + done.stderr
+    summary = re.findall(r"^\s*(?:[✓✗] .*|Total: .*|Client timed out .*)$", output, re.MULTILINE)
+    print("\n".join(summary) or output)
+    print(f"--requirements {version}: {'passed' if done.returncode == 0 else 'FAILED'}\n", flush=True)
     return done.returncode == 0
 
 
