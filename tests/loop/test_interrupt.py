@@ -68,6 +68,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("abortable", [False, True])
 @pytest.mark.parametrize(
     ("where", "roles"),
