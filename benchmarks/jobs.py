@@ -41,7 +41,7 @@ class Job:
     """What one sample is divided by: its conversations or deltas."""
 
 
-def _simple(
+def simple(
     script: str,
     *,
     function: Callable[..., Any] = add,
@@ -49,6 +49,8 @@ def _simple(
     history: int = 0,
     times: int = 1,
 ) -> Any:
+    """What prepares *times* conversations of a script after *history* messages."""
+
     def prepare(side: ModuleType, url: str) -> Callable[[], Any]:
         agent = side.Agent(f"{url}/{script}", [function], parallel=parallel)
         past = side.history(history)
@@ -106,20 +108,20 @@ def _threads(side: ModuleType, url: str) -> Callable[[], Any]:
 
 
 JOBS = (
-    Job("a", "one prompt, one answer", 0.95, 60, _simple("tools=0", times=5), per=5),
-    Job("b", "11 turns with 10 tool calls", 0.85, 30, _simple("tools=10", times=2), per=2),
+    Job("a", "one prompt, one answer", 0.95, 60, simple("tools=0", times=5), per=5),
+    Job("b", "11 turns with 10 tool calls", 0.85, 30, simple("tools=10", times=2), per=2),
     Job(
         "c",
         "8 parallel tools of 50 ms",
         1.05,
         15,
-        _simple("tools=1,parallel=8", function=add_slowly, parallel=True),
+        simple("tools=1,parallel=8", function=add_slowly, parallel=True),
     ),
     Job("e", "200 conversations on 32 threads, wall", 1 / 0.97, 3, _threads),
     Job("e-cpu", "200 conversations on 32 threads, CPU", 1.2, 3, _threads, cpu=True),
     Job("g", "CPU per streamed delta, 2,000 deltas", 4.0, 15, _streamed(2000), cpu=True, per=2000),
     Job("g8000", "CPU per streamed delta, 8,000 deltas", 4.0, 5, _streamed(8000), cpu=True, per=8000),
-    Job("h1000", "one turn at 1,000 messages", 0.6, 40, _simple("tools=0", history=1000)),
-    Job("h5000", "one turn at 5,000 messages", 0.5, 20, _simple("tools=0", history=5000)),
-    Job("t200", "200 tool turns in one run", 0.7, 5, _simple("tools=200")),
+    Job("h1000", "one turn at 1,000 messages", 0.6, 40, simple("tools=0", history=1000)),
+    Job("h5000", "one turn at 5,000 messages", 0.5, 20, simple("tools=0", history=5000)),
+    Job("t200", "200 tool turns in one run", 0.7, 5, simple("tools=200")),
 )
