@@ -27,12 +27,15 @@ class AbortSignal:
     Source: SP-022, research facts AS-1 to AS-6 (H6: never cleared).
     """
 
-    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_changed", "_reason", "_unlink")
+    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_changed", "_lock", "_reason", "_unlink")
 
     def __init__(self, parent: AbortSignal | None = None) -> None:
         # Guards _reason and _callbacks; callbacks run outside it. Reentrant: the finalizer of a
         # dropped stream may abort while its own thread holds the lock.
-        self._changed = threading.Condition(threading.RLock())
+        # Taken directly and not through the condition: a signal handler that raises between taking
+        # a lock and entering the block can only do so in Python code, which a Condition is.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._aborted = False
         self._reason = ""
         self._callbacks: dict[object, Callable[[], object]] | None = None
@@ -66,7 +69,7 @@ class AbortSignal:
         """
         if not isinstance(reason, str):
             raise TypeError(f"reason must be a str, got {type(reason).__name__}")
-        with self._changed:
+        with self._lock:
             if self._aborted:
                 return
             self._reason = reason
@@ -85,7 +88,7 @@ class AbortSignal:
         if self._aborted:
             return True
         deadline = None if timeout is None else monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while not self._aborted:
                 left = None if deadline is None else deadline - monotonic()
                 if left is not None and left <= 0:
@@ -112,7 +115,7 @@ class AbortSignal:
             A function that takes the callback back; calling it twice is harmless.
         """
         key = object()
-        with self._changed:
+        with self._lock:
             if not self._aborted:
                 if self._callbacks is None:
                     self._callbacks = {}
@@ -128,7 +131,7 @@ class AbortSignal:
             unlink()
 
     def _forget(self, key: object) -> None:
-        with self._changed:
+        with self._lock:
             if self._callbacks is not None:
                 self._callbacks.pop(key, None)
 

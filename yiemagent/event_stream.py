@@ -73,7 +73,8 @@ class EventStream(Generic[T]):
         self._signals = [signal] if signal is not None else []
         # Guards everything below; nothing foreign is called under it. Reentrant: the finalizer of
         # a dropped reader may release the stream while its own thread holds the lock.
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._events: deque[T] = deque()
         self._dropped = 0
         self._finished = False
@@ -95,7 +96,7 @@ class EventStream(Generic[T]):
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             self._expire()
-            with self._changed:
+            with self._lock:
                 outcome = self._offer(event, deadline)
                 if outcome is not None:
                     return outcome
@@ -104,7 +105,7 @@ class EventStream(Generic[T]):
     def push_nowait(self, event: T) -> None:
         """Add *event* if there is room, count it as dropped if not; never blocks or reports."""
         if self.push(event, timeout=0) == "overflow" and self._when_full == "block":
-            with self._changed:
+            with self._lock:
                 self._dropped += 1
 
     def complete(self, result: Any = None, event: T | None = None) -> bool:
@@ -123,7 +124,7 @@ class EventStream(Generic[T]):
 
     def attach(self, signal: AbortSignal) -> None:
         """Abort *signal* too when the stream is cancelled; replaces the signals given before."""
-        with self._changed:
+        with self._lock:
             self._signals = [signal]
 
     def produce(self, body: Callable[[], object], *, name: str = "stream") -> threading.Thread:
@@ -154,7 +155,7 @@ class EventStream(Generic[T]):
         """Yield events until the terminal one; blocks for more. Ends at once when all is read."""
         while True:
             self._expire()
-            with self._changed:
+            with self._lock:
                 if not self._events:
                     if self._finished:
                         return
@@ -172,7 +173,7 @@ class EventStream(Generic[T]):
         """
         while True:
             self._expire()
-            with self._changed:
+            with self._lock:
                 if not self._events:
                     if self._finished:
                         return
@@ -193,7 +194,7 @@ class EventStream(Generic[T]):
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             self._expire()
-            with self._changed:
+            with self._lock:
                 if self._finished:
                     break
                 if deadline is not None and monotonic() >= deadline:
@@ -208,7 +209,7 @@ class EventStream(Generic[T]):
 
         Events already buffered stay readable. Returns whether this call ended it.
         """
-        with self._changed:
+        with self._lock:
             if self._finished:
                 return False
             signals = list(self._signals)
@@ -222,7 +223,7 @@ class EventStream(Generic[T]):
 
     def release(self) -> None:
         """Lift the bound: a producer that waits for room goes on, and none waits any more."""
-        with self._changed:
+        with self._lock:
             self._max_queue = sys.maxsize
             self._changed.notify_all()
 
@@ -242,7 +243,7 @@ class EventStream(Generic[T]):
     @property
     def stats(self) -> StreamStats:
         """How full the stream is."""
-        with self._changed:
+        with self._lock:
             return StreamStats(len(self._events), self._max_queue, self._dropped)
 
     def __repr__(self) -> str:
@@ -285,7 +286,7 @@ class EventStream(Generic[T]):
         error: BaseException | None = None,
         reason: str | None = None,
     ) -> bool:
-        with self._changed:
+        with self._lock:
             if self._finished:
                 return False
             self._finished = True

@@ -24,18 +24,19 @@ T = TypeVar("T")
 class Mailbox(Generic[T]):
     """Items put by any thread and taken by one, in order; the taker can be woken without an item."""
 
-    __slots__ = ("_closed", "_items", "_ready", "_woken")
+    __slots__ = ("_closed", "_items", "_lock", "_ready", "_woken")
 
     def __init__(self) -> None:
         # Guards the rest. Reentrant: a finalizer may wake the box while its own thread is in here.
-        self._ready = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)
         self._items: deque[T] = deque()
         self._woken = False
         self._closed = False
 
     def put(self, item: T) -> bool:
         """Add *item*; never blocks. False when the taker has left for good."""
-        with self._ready:
+        with self._lock:
             if self._closed:
                 return False
             self._items.append(item)
@@ -44,7 +45,7 @@ class Mailbox(Generic[T]):
 
     def wake(self) -> None:
         """Make the current or next ``take`` return None unless it has an item."""
-        with self._ready:
+        with self._lock:
             self._woken = True
             self._ready.notify()
 
@@ -55,7 +56,7 @@ class Mailbox(Generic[T]):
             closing: None is the taker's last word: nothing can be put afterwards. Decided under
                 the same lock as ``put``, so that no item is accepted and never taken.
         """
-        with self._ready:
+        with self._lock:
             while not self._items:
                 left = None if deadline is None else deadline - monotonic()
                 if self._woken or (left is not None and left <= 0):

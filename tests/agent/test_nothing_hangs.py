@@ -281,8 +281,8 @@ def test_a_thread_that_cannot_be_started_leaves_nothing_queued() -> None:
         __slots__ = ("fails",)
 
         def _ensure_thread(self) -> None:
-            if self.fails and self._channels.claim_thread():
-                self._channels.lost_thread()
+            if self.fails and (claim := self._channels.claim_thread()):
+                self._channels.give_up_claim(claim)
                 raise RuntimeError("can't start new thread")
             super()._ensure_thread()
 
@@ -308,6 +308,23 @@ def test_a_prompt_whose_thread_was_not_started_is_answered_by_the_next_wait() ->
     agent.stop()
 
 
+def test_a_thread_whose_start_was_interrupted_and_that_came_up_all_the_same_is_the_only_one() -> None:
+    """D-08: Ctrl-C in Thread.start(); two threads must never take tickets of one agent."""
+    channels = Channels()
+    channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    late = channels.claim_thread()
+    assert late is not None
+    channels.give_up_claim(late)
+    second = channels.claim_thread()
+    assert second is not None
+
+    assert channels.enter_thread(late) is False
+    assert channels.enter_thread(second) is True
+    channels.give_up_claim(second)  # Interrupted after the thread had entered: it goes on.
+    assert channels.has_thread
+    assert channels.claim_thread() is None
+
+
 # -- the last net ------------------------------------------------------------------------
 
 
@@ -330,4 +347,4 @@ def test_whoever_waits_is_told_when_the_agents_thread_itself_dies() -> None:
     with pytest.raises(MemoryError):
         handle.outcome()
     assert channels.take_output(0, 0.0).error is error
-    assert channels.claim_thread() is False
+    assert channels.claim_thread() is None

@@ -23,7 +23,7 @@ silent = Gate()
 def main_waits(inside):
     frame = sys._current_frames()[threading.main_thread().ident]
     while frame is not None:
-        if frame.f_code.co_name == inside:
+        if f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_code.co_name}" == inside:
             return True
         frame = frame.f_back
     return False
@@ -129,12 +129,12 @@ print(json.dumps({{"raised": raised, "again": result.text, "roles": [m.role for 
 """
 
 CALLS = {
-    "run": ("_call", "    agent.run('go')", False),
-    "take_response": ("take_output", "    agent.prompt('go').take_response()", True),
-    "stream": ("batches", "    for event in agent.stream('go'): pass", False),
-    "result": ("wait", "    agent.stream('go').result()", False),
-    "future": ("result", "    agent.submit('go').result()", True),
-    "wait_for_idle": ("wait_idle", "    agent.prompt('go').wait_for_idle()", True),
+    "run": ("tickets.py:wait", "    agent.run('go')", False),
+    "take_response": ("output.py:take_output", "    agent.prompt('go').take_response()", True),
+    "stream": ("event_stream.py:batches", "    for event in agent.stream('go'): pass", False),
+    "result": ("tickets.py:wait", "    agent.stream('go').result()", False),
+    "future": ("_base.py:result", "    agent.submit('go').result()", True),
+    "wait_for_idle": ("output.py:wait_idle", "    agent.prompt('go').wait_for_idle()", True),
 }
 
 
@@ -169,7 +169,7 @@ ends = []
 class Llm(ScriptedLlm):
     def stream(self, context, options):
         options.signal.on_abort(lambda: print("aborted", options.signal.reason, flush=True))
-        ready("_call")
+        ready("tickets.py:wait")
 
 Agent(Llm()).run("go")
 """)
@@ -196,7 +196,7 @@ class Llm(ScriptedLlm):
         if self.requests:
             return super().stream(context, options)
         self.requests.append(context)
-        ready("_call")
+        ready("tickets.py:wait")
 
 agent = Agent(Llm("fine"))
 try:

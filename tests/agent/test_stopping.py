@@ -69,7 +69,7 @@ def test_an_abort_of_a_run_that_is_about_to_begin_asks_nobody(kind: str) -> None
         ending.wait_entered()
         getattr(agent, kind)("b")
         channels = agent._channels
-        with channels.changed:  # The next run cannot begin before the abort came.
+        with channels.lock:  # The next run cannot begin before the abort came.
             ending.open()
             active, channels.active = channels.active, None
             agent.abort("early")

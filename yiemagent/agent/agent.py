@@ -187,9 +187,8 @@ class Agent(ConstructedAgent):
 
         handle = RunHandle()
         ticket = Ticket(as_user_messages(message), handle=handle)
-        future = RunFuture(handle, lambda: self._channels.withdraw(ticket))
         self._accept(ticket, timeout, deadline_of(timeout))
-        return future
+        return RunFuture(handle, lambda: self._channels.withdraw(ticket))
 
     def stream(self, message: Prompt, *, timeout: float | None = None) -> RunStream:
         """Prompt and iterate the events of this prompt's run in the caller's own thread.
@@ -278,6 +277,8 @@ class Agent(ConstructedAgent):
 
     def stop(self, timeout: float | None = 5.0) -> bool:
         """Abort, take nothing more, wake everybody who waits with ``AgentStopped``. Idempotent.
+
+        Whoever waits for the run in progress gets its ``RunAborted`` with what there was.
 
         Args:
             timeout: Most seconds to wait for the agent's thread (None = as long as it takes); a tool

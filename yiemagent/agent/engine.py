@@ -51,11 +51,12 @@ class AgentEngine(AgentSettings):
             timeout = deadline = 0.0  # A full channel is emptied only after this very run.
         self._prepare()
         exclusive = self._when_busy == "raise"
-        self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive)
         try:
+            self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive)
             self._ensure_thread()
         except BaseException:
-            self._channels.withdraw(ticket)
+            # Refused, or Ctrl-C at the worst moment: then it must not be answered either.
+            self._give_up(ticket, "interrupted")
             raise
 
     def _prepare(self) -> None:
@@ -68,17 +69,20 @@ class AgentEngine(AgentSettings):
 
     def _ensure_thread(self) -> None:
         channels = self._channels
-        if not channels.claim_thread():
+        claim = channels.claim_thread()
+        if claim is None:
             return
-        thread = threading.Thread(
-            target=_agent_loop, args=(channels, weakref.ref(self)), name="yiemagent-agent", daemon=True
-        )
-        self._thread = thread
         try:
+            thread = threading.Thread(
+                target=_agent_loop,
+                args=(channels, weakref.ref(self), claim),
+                name="yiemagent-agent",
+                daemon=True,
+            )
+            self._thread = thread
             thread.start()
         except BaseException:
-            self._thread = None
-            channels.lost_thread()
+            channels.give_up_claim(claim)
             raise
 
     def _refuse_own_run(self, verb: str) -> None:
@@ -215,7 +219,7 @@ class AgentEngine(AgentSettings):
         if is_part_of_run(self) or thread is threading.current_thread():
             return False
         ended = self._channels.wait_without_thread(deadline)
-        if ended and thread is not None:
+        if ended and thread is not None and thread.ident is not None:
             thread.join(None if deadline is None else max(0.0, deadline - monotonic()))
             ended = not thread.is_alive()
         if ended:

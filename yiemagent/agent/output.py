@@ -28,14 +28,18 @@ class OutputSide:
     def __init__(self) -> None:
         # Guards everything here and in Channels; nothing foreign is called under it. Reentrant: a
         # dropped agent's finalizer may run while its own thread holds the lock.
-        self.changed = threading.Condition(threading.RLock())
+        # Taken directly, not through the condition: Ctrl-C cannot come between taking it and the block.
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.input: list[Ticket] = []
         self.follow_ups: list[Ticket] = []
         self.output: list[Response] = []
         self.active: ActiveRun | None = None
         self.stopping = False
         self.has_thread = False
-        """Whether a thread takes tickets; it gives that up under the lock before it ends."""
+        """Whether a thread takes tickets, or is about to; it gives that up under the lock."""
+        self.claim: object | None = None
+        """Of whoever starts a thread, until that thread has entered."""
         self.holding = False
         """Follow-ups left over by an abort wait for the next message that is accepted."""
         self._warned_full = False
@@ -51,7 +55,7 @@ class OutputSide:
 
     def thread_died(self, error: BaseException) -> None:
         """A defect of ours ended the agent's thread in the middle of something: nobody waits for it."""
-        with self.changed:
+        with self.lock:
             active, self.active = self.active, None
             self.has_thread = False
             if active is not None and active.ticket.handle is None:
@@ -73,7 +77,7 @@ class OutputSide:
     def _finish_answer(self, run: ActiveRun, response: Response, last: bool) -> None:
         if last and run.current and run.ticket.handle is None:
             self._wait_for_room(run.signal)
-        with self.changed:
+        with self.lock:
             run.responses.extend(response for _ in run.current)
             if last:
                 if run.current and run.ticket.handle is None:
@@ -87,7 +91,7 @@ class OutputSide:
 
     def _put_output(self, response: Response, signal: AbortSignal) -> None:
         self._wait_for_room(signal)
-        with self.changed:
+        with self.lock:
             self.output.append(response)
             self.changed.notify_all()
 
@@ -96,7 +100,7 @@ class OutputSide:
 
         Abort and stop end the wait: the response then goes over the bound, and is not lost.
         """
-        with self.changed:
+        with self.lock:
             if not self._output_full(signal):
                 return
             warn, self._warned_full = not self._warned_full, True
@@ -106,7 +110,7 @@ class OutputSide:
                     "output=%d | the output channel is full; the agent waits until take_response() is called",
                     OUTPUT_SIZE,
                 )
-        with self.changed:
+        with self.lock:
             while self._output_full(signal):
                 self.changed.wait(SLICE)
 
@@ -121,7 +125,7 @@ class OutputSide:
         Raises:
             AgentStopped, WaitTimeout.
         """
-        with self.changed:
+        with self.lock:
             while not self.output:
                 self._refuse_stopped()
                 left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
@@ -135,7 +139,7 @@ class OutputSide:
 
     def wait_idle(self, deadline: float | None) -> bool:
         """Wait until no run is in progress and none would start; whether that came in time."""
-        with self.changed:
+        with self.lock:
             while self._busy():
                 left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
                 if left <= 0:
@@ -145,7 +149,7 @@ class OutputSide:
 
     def wait_without_thread(self, deadline: float | None) -> bool:
         """Wait until no thread takes tickets any more; whether that came in time."""
-        with self.changed:
+        with self.lock:
             while self.has_thread:
                 left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
                 if left <= 0:
@@ -156,7 +160,7 @@ class OutputSide:
     @property
     def busy(self) -> bool:
         """Whether a run is in progress or about to start."""
-        with self.changed:
+        with self.lock:
             return self._busy()
 
     # -- under the lock ------------------------------------------------------------------
@@ -172,5 +176,5 @@ class OutputSide:
             raise stopped_error()
 
     def _wake(self) -> None:
-        with self.changed:
+        with self.lock:
             self.changed.notify_all()

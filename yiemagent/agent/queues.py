@@ -45,7 +45,7 @@ class Channels(OutputSide):
         Raises:
             AgentStopped, AgentBusy (*exclusive* and busy), ChannelFull.
         """
-        with self.changed:
+        with self.lock:
             while True:
                 self._refuse_stopped()
                 if exclusive and self._busy():
@@ -75,7 +75,7 @@ class Channels(OutputSide):
         Raises:
             AgentStopped, ChannelFull.
         """
-        with self.changed:
+        with self.lock:
             self._refuse_stopped()
             if len(self.follow_ups) >= FOLLOW_UP_SIZE:
                 raise ChannelFull(
@@ -87,14 +87,14 @@ class Channels(OutputSide):
 
     def accept_steering(self, messages: Sequence[Message]) -> bool:
         """Queue steering; whether it joined the run in progress (else it waits for the next)."""
-        with self.changed:
+        with self.lock:
             self._refuse_stopped()
             self.steering.extend(messages)
             return self._joins(self.active)
 
     def steer_live(self, run: ActiveRun, messages: Sequence[Message]) -> bool:
         """Queue steering only if *run* is in progress and still takes it; whether it does."""
-        with self.changed:
+        with self.lock:
             self._refuse_stopped()
             if self.active is not run or not self._joins(run):
                 return False
@@ -107,7 +107,7 @@ class Channels(OutputSide):
         Raises:
             AgentStopped, AgentBusy.
         """
-        with self.changed:
+        with self.lock:
             self._refuse_stopped()
             if self._busy():
                 raise AgentBusy("Agent is already processing. Wait for completion before continuing.")
@@ -116,7 +116,7 @@ class Channels(OutputSide):
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Take a ticket back that no run has taken yet; whether it was still there."""
-        with self.changed:
+        with self.lock:
             if ticket not in self.input:
                 return False
             self.input.remove(ticket)
@@ -132,7 +132,7 @@ class Channels(OutputSide):
         to end, which was decided under the lock.
         """
         deadline = monotonic() + idle
-        with self.changed:
+        with self.lock:
             while not self.stopping:
                 if self._startable():
                     queue = self.input or self.follow_ups
@@ -143,26 +143,36 @@ class Channels(OutputSide):
                 if left <= 0:
                     break
                 self.changed.wait(left)
-            self.lost_thread()
+            self._leave_thread()
             return None
 
-    def claim_thread(self) -> bool:
-        """Whether the caller has to start the thread that takes tickets."""
-        with self.changed:
+    def claim_thread(self) -> object | None:
+        """The claim of a caller who has to start the thread that takes tickets; None when it need not."""
+        with self.lock:
             if self.has_thread or self.stopping or not self._startable():
-                return False
+                return None
             self.has_thread = True
+            self.claim = object()
+            return self.claim
+
+    def enter_thread(self, claim: object) -> bool:
+        """The first act of that thread: whether it is still wanted."""
+        with self.lock:
+            if self.claim is not claim:
+                return False
+            self.claim = None
             return True
 
-    def lost_thread(self) -> None:
-        """The thread has no task any more, or could not be started."""
-        with self.changed:
-            self.has_thread = False
-            self.changed.notify_all()
+    def give_up_claim(self, claim: object) -> None:
+        """Starting the thread failed or was interrupted. One that has entered all the same goes on."""
+        with self.lock:
+            if self.claim is claim:
+                self.claim = None
+                self._leave_thread()
 
     def poll_steering(self, run: ActiveRun, wanted: bool = True) -> Sequence[Message]:
         """Steering for the next turn, by mode; nothing once aborted (decision 8)."""
-        with self.changed:
+        with self.lock:
             if run.signal.aborted or self.active is not run:
                 return ()
             run.polled = ()
@@ -170,11 +180,11 @@ class Channels(OutputSide):
 
     def poll_follow_ups(self, run: ActiveRun, response: Callable[[], Response]) -> Sequence[Message]:
         """Follow-ups for the run at its natural stop; the message before them is answered now."""
-        with self.changed:
+        with self.lock:
             if run.signal.aborted or self.active is not run or self.steering or not self.follow_ups:
                 return ()
         self._answer(run, response())
-        with self.changed:
+        with self.lock:
             if run.signal.aborted:
                 return ()
             run.current = run.polled = self._take(self.follow_ups, self.follow_up_mode)
@@ -183,7 +193,7 @@ class Channels(OutputSide):
 
     def try_finish(self, run: ActiveRun) -> bool:
         """Nothing is pending: let the run end, unless something was accepted meanwhile."""
-        with self.changed:
+        with self.lock:
             if self.steering or self.follow_ups:
                 return False
             run.accepting = False
@@ -191,12 +201,12 @@ class Channels(OutputSide):
 
     def close(self, run: ActiveRun) -> None:
         """The run ends, however: what is accepted from now on does not join it."""
-        with self.changed:
+        with self.lock:
             run.accepting = False
 
     def put_back(self, run: ActiveRun, messages: Sequence[Message]) -> None:
         """What was polled cannot be delivered any more: it is queued again, in front."""
-        with self.changed:
+        with self.lock:
             if run.polled:
                 self.follow_ups[:0] = run.polled
                 run.current = run.polled = ()
@@ -207,7 +217,7 @@ class Channels(OutputSide):
 
     def signal_to_abort(self, reason: str) -> AbortSignal | None:
         """The signal of the run in progress. One that is about to start is marked instead."""
-        with self.changed:
+        with self.lock:
             if self.active is not None:
                 return self.active.signal
             if self._startable():
@@ -216,13 +226,13 @@ class Channels(OutputSide):
 
     def signal_of(self, ticket: Ticket) -> AbortSignal | None:
         """The signal of the run in progress, if it is that of *ticket*."""
-        with self.changed:
+        with self.lock:
             active = self.active
             return active.signal if active is not None and active.ticket is ticket else None
 
     def stop(self) -> list[Ticket]:
         """Take nothing more; returns the tickets that no run will take. Idempotent."""
-        with self.changed:
+        with self.lock:
             self.stopping = True
             left = [*self.input, *self.follow_ups]
             self.input.clear()
@@ -235,7 +245,7 @@ class Channels(OutputSide):
     @property
     def has_queued(self) -> bool:
         """Whether steering or follow-ups are queued."""
-        with self.changed:
+        with self.lock:
             return bool(self.steering or self.follow_ups)
 
     def take_steering(self) -> tuple[Message, ...]:
@@ -244,7 +254,7 @@ class Channels(OutputSide):
 
     def clear(self, *, steering: bool = False, follow_ups: bool = False) -> None:
         """Drop what is queued."""
-        with self.changed:
+        with self.lock:
             if steering:
                 self.steering.clear()
             if follow_ups:
@@ -257,7 +267,7 @@ class Channels(OutputSide):
         Raises:
             AgentBusy: A run is in progress or about to start.
         """
-        with self.changed:
+        with self.lock:
             if self._busy():
                 raise AgentBusy("Agent is already processing. Wait for completion before resetting.")
             self.clear(steering=True, follow_ups=True)
@@ -270,7 +280,7 @@ class Channels(OutputSide):
         Raises:
             AgentBusy: One is.
         """
-        with self.changed:
+        with self.lock:
             if self._busy():
                 raise AgentBusy(
                     "the history cannot be replaced while a run is in progress; wait_for_idle() first"
@@ -278,6 +288,10 @@ class Channels(OutputSide):
             put()
 
     # -- under the lock ------------------------------------------------------------------
+
+    def _leave_thread(self) -> None:
+        self.has_thread = False
+        self.changed.notify_all()
 
     def _accepted(self) -> None:
         self.holding = False

@@ -65,8 +65,10 @@ class LiveRun:
         return None
 
 
-def _agent_loop(channels: Channels, agent_ref: weakref.ref[Agent]) -> None:
+def _agent_loop(channels: Channels, agent_ref: weakref.ref[Agent], claim: object) -> None:
     """Take tickets and run them until stopped, idle for long, or the agent is gone."""
+    if not channels.enter_thread(claim):
+        return
     try:
         while (active := channels.next_run(IDLE_SECONDS)) is not None:
             _run_ticket(agent_ref, channels, active)
