@@ -6,12 +6,14 @@ signed and verbatim, only to the model that thought it (C-35, A-77).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from yiemagent.llm.arguments import arguments_text
 from yiemagent.llm.openai_messages import NO_IMAGES, NO_OUTPUT, NO_TOOL_IMAGES, SEE_IMAGE
-from yiemagent.llm.replay import legal_id
+from yiemagent.llm.replay import legal_id, legal_name
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,
@@ -91,8 +93,8 @@ def _said(block: ContentBlock, own: bool) -> dict[str, Any] | None:
         return {
             "type": "tool_use",
             "id": legal_id(block.id, "anthropic"),
-            "name": block.name,
-            "input": dict(block.arguments),
+            "name": legal_name(block.name),
+            "input": json.loads(arguments_text(block.arguments)),
         }
     if isinstance(block, ReasoningContent):
         if not own or not block.signature:

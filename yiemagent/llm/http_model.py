@@ -158,7 +158,11 @@ class HttpModel(ABC):
         key = (options.api_key or "").strip() or self._api_key
         response = self._exchange(context, options, key)
         if options.on_response is not None:
-            _call_hook("on_response", options.on_response, response.status, dict(response.headers))
+            try:
+                _call_hook("on_response", options.on_response, response.status, dict(response.headers))
+            except BaseException:
+                response.close()
+                raise
         if response.status < 400:
             return response
         try:
@@ -174,7 +178,7 @@ class HttpModel(ABC):
             body = self._request_body(context, options, self._wants_stream(options))
             if options.on_payload is not None:
                 changed = _call_hook("on_payload", options.on_payload, json.loads(body))
-                body = body if changed is None else to_wire(changed)
+                body = body if changed is None else to_wire(_as_payload(changed))
             return self._client.request(
                 "POST",
                 self._url,
@@ -234,6 +238,13 @@ def _call_hook(name: str, hook: Any, *args: Any) -> Any:
         return hook(*args)
     except Exception as error:
         raise make_error("hook_failed", f"{name} raised {error_text(error)}") from error
+
+
+def _as_payload(changed: Any) -> Mapping[str, Any]:
+    if not isinstance(changed, Mapping):
+        text = f"on_payload must return the payload as a mapping or None, got {type(changed).__name__}"
+        raise make_error("hook_failed", text)
+    return changed
 
 
 def _aborted(message: AssistantMessage) -> AssistantMessage:

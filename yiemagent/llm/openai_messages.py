@@ -11,7 +11,7 @@ from typing import Any
 
 from yiemagent.llm.arguments import arguments_text
 from yiemagent.llm.quirks import Quirks
-from yiemagent.llm.replay import legal_id
+from yiemagent.llm.replay import legal_id, legal_name
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,
@@ -145,7 +145,7 @@ def _image_part(block: ImageContent) -> dict[str, Any]:
 
 
 def _call_dict(call: ToolCall, quirks: Quirks, own: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": call.name, "arguments": arguments_text(call.arguments)}
+    function: dict[str, Any] = {"name": legal_name(call.name), "arguments": arguments_text(call.arguments)}
     data = {"id": legal_id(call.id, quirks.call_ids), "type": "function", "function": function}
     if own and call.extra:
         for key, value in call.extra.items():

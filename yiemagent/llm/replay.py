@@ -24,12 +24,13 @@ from yiemagent.messages import (
     UserMessage,
 )
 
-__all__ = ["IdRule", "is_sound", "legal_id", "repair_history"]
+__all__ = ["IdRule", "is_sound", "legal_id", "legal_name", "repair_history"]
 
 IdRule: TypeAlias = Literal["any", "openai", "anthropic", "mistral"]
 """What ids of tool calls a provider accepts: anything; 40 or 64 characters; nine letters and digits."""
 
 _LEFT_OUT = frozenset({"error", "aborted"})
+_LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LENGTHS = {"openai": 40, "anthropic": 64}
 _MISTRAL = re.compile(r"[a-zA-Z0-9]{9}")
@@ -64,6 +65,15 @@ def legal_id(call_id: str, rule: IdRule) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:8]
     return f"{_ILLEGAL.sub('_', call_id)[: longest - 9]}_{digest}"
+
+
+def legal_name(name: str) -> str:
+    """A name of a call that providers take: models invent tools whose names are refused when replayed.
+
+    Source: case C-15; tools of ours have legal names, so only invented ones change.
+    """
+    legal = _ILLEGAL.sub("_", name)[:_LONGEST_NAME]
+    return legal or "unknown_tool"
 
 
 def is_sound(messages: Sequence[LlmMessage], seen: set[str], before: LlmMessage | None = None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from yiemagent.llm.arguments import arguments_text
 from yiemagent.llm.openai_messages import NO_IMAGES, NO_OUTPUT, NO_TOOL_IMAGES
-from yiemagent.llm.replay import legal_id
+from yiemagent.llm.replay import legal_id, legal_name
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,
@@ -64,7 +64,7 @@ def _said(block: ContentBlock, own: bool) -> dict[str, Any] | None:
         item: dict[str, Any] = {
             "type": "function_call",
             "call_id": legal_id(block.id, "anthropic"),
-            "name": block.name,
+            "name": legal_name(block.name),
             "arguments": arguments_text(block.arguments),
         }
         return {**item, **block.extra} if own and block.extra else item
