@@ -58,6 +58,10 @@ class ImageContent:
 
     type: ClassVar[str] = "image"
 
+    def __post_init__(self) -> None:
+        if isinstance(self.data, (bytes, bytearray)):
+            raise TypeError("data of an image must be base64 text: base64.b64encode(data).decode()")
+
 
 @dataclass(frozen=True, slots=True)
 class ReasoningContent:

@@ -10,7 +10,7 @@ import pytest
 
 from yiemagent import Agent
 from yiemagent.errors import ConfigurationError, HookFailed
-from yiemagent.messages import UserMessage
+from yiemagent.messages import ImageContent, UserMessage
 from yiemagent.testing.scripted import ScriptedLlm, call, calls, say
 
 
@@ -40,6 +40,10 @@ class WaitsWhenCalled:
         ("after_tool_call", WaitsWhenCalled(), r"after_tool_call is an async function"),
         ("convert_to_llm", waits, r"convert_to_llm is an async function"),
         ("format_msg_for_llm", 5, r"format_msg_for_llm must be callable, got 5"),
+        ("temperature", "hot", r"temperature must be int or float or None, got 'hot'"),
+        ("extra_body", 5, r"extra_body must be mapping or None, got 5"),
+        ("thinking_budgets", 5, r"thinking_budgets must be mapping"),
+        ("session_id", 5, r"session_id must be str or None, got 5"),
     ],
 )
 def test_a_keyword_that_cannot_work_is_refused_by_name(keyword: str, value: Any, said: str) -> None:
@@ -143,3 +147,27 @@ def test_a_model_whose_error_cannot_be_printed_is_an_llm_error() -> None:
     with Agent(fails) as agent:
         with pytest.raises(LlmError, match="raised Wordless"):
             agent.run("x", timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "hook", "said"),
+    [
+        ("transform_context", lambda m, s: [*m, {"role": "user", "content": "x"}], "got dict"),
+        ("convert_to_llm", lambda m: [5, *m], "got int"),
+        ("get_api_key", lambda provider: 5, "must return a str or None, got int"),
+    ],
+)
+def test_a_hook_that_returns_nonsense_fails_the_run_and_says_what_it_must_return(
+    keyword: str, hook: Any, said: str
+) -> None:
+    """What a hook returned is never left out in silence: the model would answer something else."""
+    model = ScriptedLlm("ok")
+    with Agent(model, **{keyword: hook}) as agent, pytest.raises(HookFailed, match=said):
+        agent.run("x", timeout=5)
+    assert not model.requests
+
+
+def test_an_image_refuses_bytes_and_says_how_to_give_them() -> None:
+    """Raw bytes would be written as a Python literal into the request."""
+    with pytest.raises(TypeError, match="must be base64 text"):
+        ImageContent(data=b"png")  # type: ignore[arg-type]

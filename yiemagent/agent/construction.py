@@ -16,6 +16,7 @@ from yiemagent.agent.options import (
     check_count,
     check_hook,
     check_seconds,
+    check_type,
     make_limits,
     refuse_unknown,
 )
@@ -161,6 +162,11 @@ class ConstructedAgent(AgentEngine):
         check_count("max_tool_concurrency", max_tool_concurrency)
         check_count("max_tool_result_chars", max_tool_result_chars)
         check_count("max_tokens", max_tokens)
+        check_type("temperature", temperature, int, float)
+        check_type("extra_body", extra_body, Mapping)
+        check_type("thinking_budgets", thinking_budgets, Mapping)
+        check_type("session_id", session_id, str)
+        check_type("transport", transport, str)
         shorthands = {
             "max_tool_turns": max_tool_turns,
             "max_seconds": max_seconds,

@@ -12,7 +12,15 @@ from yiemagent.errors import ConfigurationError
 from yiemagent.loop.limits import Limits
 from yiemagent.model import Llm
 
-__all__ = ["as_llm", "check_count", "check_hook", "check_seconds", "make_limits", "refuse_unknown"]
+__all__ = [
+    "as_llm",
+    "check_count",
+    "check_hook",
+    "check_seconds",
+    "check_type",
+    "make_limits",
+    "refuse_unknown",
+]
 
 _OTHER_NAMES = {
     "instructions": "system_prompt",
@@ -126,6 +134,17 @@ def check_count(name: str, value: Any, *, least: int = 1) -> None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} must be a whole number of at least {least} or None, got {value!r}")
+
+
+def check_type(name: str, value: Any, *kinds: type) -> None:
+    """Raise unless *value* is None or one of *kinds*.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+        wanted = " or ".join(kind.__name__.lower() for kind in kinds)
+        raise ConfigurationError(f"{name} must be {wanted} or None, got {value!r}")
 
 
 def make_limits(limits: Limits | None, shorthands: Mapping[str, Any]) -> Limits:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
 from yiemagent.agent.listeners import Listeners
-from yiemagent.agent.options import as_llm
+from yiemagent.agent.options import as_llm, check_type
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
 from yiemagent.errors import ConfigurationError
@@ -123,6 +123,7 @@ class AgentSettings:
 
     @session_id.setter
     def session_id(self, session_id: str | None) -> None:
+        check_type("session_id", session_id, str)
         self._config = replace(self._config, session_id=session_id)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import indexOf, is_
-from typing import Any
+from typing import Any, get_args
 
 from yiemagent.abort import AbortSignal
 from yiemagent.context.observation import observing
@@ -21,6 +21,7 @@ from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["build_request", "without_failed_answers"]
 
+_KINDS = frozenset(get_args(Message))
 _NOT_SENT = ("error", "aborted", "redirected")
 _SOUND = "loop.sound"  # The note of the history that was found to be sound and plain.
 _UNTRUSTED = "loop.untrusted"  # Whether that history has untrusted results.
@@ -48,7 +49,9 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
         messages = without_failed_answers(_messages_of("convert_to_llm", config.convert_to_llm, messages))
     api_key = config.api_key
     if config.get_api_key is not None:
-        api_key = call_hook("get_api_key", config.get_api_key, config.model.info.provider) or api_key
+        api_key = (
+            call_hook("get_api_key", _asked_key, config.get_api_key, config.model.info.provider) or api_key
+        )
     run.offered = context.tools
     wanted = config.want_deltas
     options = StreamOptions(
@@ -72,6 +75,13 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
     )
     sendable: Sequence[Any] = messages
     return LlmContext(context.system_prompt, sendable, context.tools.specs), options
+
+
+def _asked_key(get_api_key: Callable[[str], str | None], provider: str) -> str | None:
+    key: Any = get_api_key(provider)
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"it must return a str or None, got {type(key).__name__}")
+    return key
 
 
 def without_failed_answers(messages: Sequence[Any]) -> Sequence[Any]:
@@ -115,11 +125,14 @@ def _prepared(run: LoopRun) -> tuple[AgentContext, Sequence[Message]]:
 def _messages_of(name: str, hook: Callable[..., Any], *args: Any) -> Sequence[Any]:
     def checked() -> Sequence[Any]:
         messages: Any = hook(*args)
-        if isinstance(messages, (list, tuple)):
-            return messages
         if not isinstance(messages, Iterable):
             raise TypeError(f"it must return the messages, got {type(messages).__name__}")
-        return list(messages)
+        listed = messages if isinstance(messages, (list, tuple)) else list(messages)
+        if not _KINDS.issuperset(map(type, listed)):
+            for one in listed:
+                if not isinstance(one, Message):
+                    raise TypeError(f"it must return messages such as UserMessage, got {type(one).__name__}")
+        return listed
 
     made: Sequence[Any] = call_hook(name, checked)
     return made
