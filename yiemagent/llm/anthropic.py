@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError
-from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.anthropic_decode import AnthropicDecoder
 from yiemagent.llm.anthropic_messages import API, AnthropicDialect
 from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
+from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.errors import make_error
-from yiemagent.llm.http_model import HttpModel
 from yiemagent.llm.http_options import HttpKeywords, http_options
 from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
 from yiemagent.model import LlmContext, StreamOptions
@@ -23,7 +22,7 @@ _ANTHROPIC = "https://api.anthropic.com"
 _VERSION = "2023-06-01"
 
 
-class AnthropicMessages(HttpModel):
+class AnthropicMessages(DirectModel):
     """A model that speaks the Messages dialect. Construction does no I/O; any thread may ask.
 
     Args:
@@ -64,36 +63,24 @@ class AnthropicMessages(HttpModel):
     ) -> None:
         if cache not in (None, "5m", "1h"):
             raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
-        self._stream = stream_mode(stream)
-        self._base_url = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
-        self._max_tokens = max_tokens
-        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        base = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
         known = model_info(model_name(model), provider, API, info)
         fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}
         super().__init__(
             known,
-            endpoint(self._base_url.rstrip("/").removesuffix("/v1"), "/v1/messages"),
+            endpoint(base.rstrip("/").removesuffix("/v1"), "/v1/messages"),
             find_key(api_key, ("ANTHROPIC_API_KEY",)),
             http_options({**http, "headers": {**fixed, **(http.get("headers") or {})}}, "AnthropicMessages"),
+            base_url=base,
+            stream=stream_mode(stream),
+            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
         )
         dialect = AnthropicDialect(provider, model, known.supports_images is not False)
         self._requests = AnthropicRequests(dialect, cache)
 
-    @property
-    def base_url(self) -> str:
-        """Where the model is, as given."""
-        return self._base_url
-
-    def __repr__(self) -> str:
-        return f"AnthropicMessages({self._info.id!r}, provider={self._info.provider!r})"
-
-    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
-        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
-
     def _decoder(self, context: LlmContext, options: StreamOptions) -> AnthropicDecoder:
-        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
-        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
-        return AnthropicDecoder(builder, self._source, self._info, max_tokens=limit)
+        limit = self._most_tokens(options)
+        return AnthropicDecoder(self._builder(context, options), self._source, self._info, max_tokens=limit)
 
     def _auth_headers(self, api_key: str) -> Mapping[str, str]:
         if api_key:
@@ -102,6 +89,3 @@ class AnthropicMessages(HttpModel):
             text = f"{self._source} needs an API key: pass api_key= or set ANTHROPIC_API_KEY"
             raise make_error("authentication", text)
         return {}
-
-    def _wants_stream(self, options: StreamOptions) -> bool:
-        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)

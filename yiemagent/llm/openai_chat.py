@@ -7,26 +7,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
-from yiemagent.errors import ConfigurationError, LlmError
-from yiemagent.llm.answer import AnswerBuilder
-from yiemagent.llm.http_model import HttpModel
+from yiemagent.errors import LlmError
+from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.http_options import HttpKeywords, http_options
 from yiemagent.llm.keys import key_headers
 from yiemagent.llm.openai_decode import ChatDecoder
 from yiemagent.llm.openai_messages import API, Dialect
 from yiemagent.llm.openai_request import ChatRequests
 from yiemagent.llm.quirks import Quirks, learned, quirks_for
-from yiemagent.llm.settings import endpoint, find_key, model_info
+from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["OpenAIChat"]
 
 _OPENAI = "https://api.openai.com/v1"
 _PATH = "/chat/completions"
-_MODES = {True: "always", False: "never", "auto": "auto", "always": "always", "never": "never"}
 
 
-class OpenAIChat(HttpModel):
+class OpenAIChat(DirectModel):
     """A model that speaks Chat Completions. Construction does no I/O; any thread may ask.
 
     Args:
@@ -51,6 +49,8 @@ class OpenAIChat(HttpModel):
         ConfigurationError: A value cannot work; the message says which and why.
     """
 
+    _requests: ChatRequests
+
     def __init__(
         self,
         model: str,
@@ -66,54 +66,39 @@ class OpenAIChat(HttpModel):
         think_tags: bool | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
-            raise ConfigurationError(f"model must be the name of a model, got {model!r}")
-        if stream not in _MODES:
-            raise ConfigurationError(f'stream must be "auto", "always", "never" or a bool, got {stream!r}')
-        self._stream = _MODES[stream]
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        base = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
         changes = dict(quirks or {})
         if think_tags is not None:
             changes["think_tags"] = think_tags
-        wishes = quirks_for(self._base_url, model, changes)
-        self._max_tokens = max_tokens
-        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        wishes = quirks_for(base, model_name(model), changes)
         known = model_info(model, wishes.provider, API, info)
         super().__init__(
             known,
-            endpoint(self._base_url, _PATH),
+            endpoint(base, _PATH),
             find_key(api_key, wishes.key_envs),
             http_options(http, "OpenAIChat"),
+            base_url=base,
+            stream=stream_mode(stream),
+            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
         )
         self._requests = ChatRequests(Dialect(wishes, model, known.supports_images is not False))
-
-    @property
-    def base_url(self) -> str:
-        """Where the model is, as given."""
-        return self._base_url
 
     @property
     def quirks(self) -> Quirks:
         """What the server wants differently, as its host says and as learned since."""
         return self._requests.dialect.quirks
 
-    def __repr__(self) -> str:
-        return f"OpenAIChat({self._info.id!r}, provider={self._info.provider!r})"
-
-    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
-        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
-
     def _decoder(self, context: LlmContext, options: StreamOptions) -> ChatDecoder:
-        quirks = self.quirks
-        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
-        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
-        return ChatDecoder(builder, self._source, self._info, think_tags=quirks.think_tags, max_tokens=limit)
+        return ChatDecoder(
+            self._builder(context, options),
+            self._source,
+            self._info,
+            think_tags=self.quirks.think_tags,
+            max_tokens=self._most_tokens(options),
+        )
 
     def _auth_headers(self, api_key: str) -> Mapping[str, str]:
         return key_headers(self.quirks, api_key, self._source)
-
-    def _wants_stream(self, options: StreamOptions) -> bool:
-        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
 
     def _learn(self, error: LlmError) -> bool:
         if error.status not in (400, 422):

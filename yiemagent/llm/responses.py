@@ -10,8 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
-from yiemagent.llm.answer import AnswerBuilder
-from yiemagent.llm.http_model import HttpModel
+from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.http_options import HttpKeywords, http_options
 from yiemagent.llm.keys import key_headers
 from yiemagent.llm.quirks import quirks_for
@@ -26,7 +25,7 @@ __all__ = ["OpenAIResponses"]
 _OPENAI = "https://api.openai.com/v1"
 
 
-class OpenAIResponses(HttpModel):
+class OpenAIResponses(DirectModel):
     """A model that speaks the Responses dialect. Construction does no I/O; any thread may ask.
 
     Args:
@@ -60,39 +59,24 @@ class OpenAIResponses(HttpModel):
         info: Mapping[str, Any] | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
-        self._stream = stream_mode(stream)
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
-        self._quirks = quirks_for(self._base_url, model_name(model), quirks or {})
-        self._max_tokens = max_tokens
-        self._defaults = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
+        base = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        self._quirks = quirks_for(base, model_name(model), quirks or {})
         known = model_info(model, self._quirks.provider, API, info)
         super().__init__(
             known,
-            endpoint(self._base_url, "/responses"),
+            endpoint(base, "/responses"),
             find_key(api_key, self._quirks.key_envs),
             http_options(http, "OpenAIResponses"),
+            base_url=base,
+            stream=stream_mode(stream),
+            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
         )
         dialect = ResponsesDialect(known.provider, model, known.supports_images is not False)
         self._requests = ResponsesRequests(dialect, cache_key=self._quirks.cache_key_field is not None)
 
-    @property
-    def base_url(self) -> str:
-        """Where the model is, as given."""
-        return self._base_url
-
-    def __repr__(self) -> str:
-        return f"OpenAIResponses({self._info.id!r}, provider={self._info.provider!r})"
-
-    def _request_body(self, context: LlmContext, options: StreamOptions, stream: bool) -> bytes:
-        return self._requests.body(context, options, stream=stream, defaults=self._defaults)
-
     def _decoder(self, context: LlmContext, options: StreamOptions) -> ResponsesDecoder:
-        limit = options.max_tokens if options.max_tokens is not None else self._max_tokens
-        builder = AnswerBuilder(self._base, context.tools, listening=options.want_deltas)
-        return ResponsesDecoder(builder, self._source, self._info, max_tokens=limit)
+        limit = self._most_tokens(options)
+        return ResponsesDecoder(self._builder(context, options), self._source, self._info, max_tokens=limit)
 
     def _auth_headers(self, api_key: str) -> Mapping[str, str]:
         return key_headers(self._quirks, api_key, self._source)
-
-    def _wants_stream(self, options: StreamOptions) -> bool:
-        return self._stream == "always" or (self._stream == "auto" and options.want_deltas)
