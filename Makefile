@@ -6,7 +6,7 @@ READY = $(VENV)/.ready
 CORE = yiemagent/*.py,yiemagent/agent/*,yiemagent/loop/*,yiemagent/tools/*,yiemagent/context/*
 Q ?= Which wines have notes of oak and vanilla?
 
-.PHONY: demo chat test lint types imports unit bench conformance format clean
+.PHONY: demo chat test lint types imports unit stress bench conformance format clean
 
 $(READY): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ unit: $(READY)
 	$(PY) -m pytest --cov --cov-report=
 	$(PY) -m coverage report --fail-under=90
 	$(PY) -m coverage report --include='$(CORE)' --fail-under=95 --format=total
+
+stress: $(READY)
+	$(PY) tests/stress.py
 
 bench: $(READY)
 	$(PY) -m benchmarks
