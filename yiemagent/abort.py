@@ -90,7 +90,7 @@ class AbortSignal:
         deadline = None if timeout is None else monotonic() + timeout
         with self._lock:
             while not self._aborted:
-                left = None if deadline is None else deadline - monotonic()
+                left = None if deadline is None else min(deadline - monotonic(), threading.TIMEOUT_MAX)
                 if left is not None and left <= 0:
                     return False
                 self._changed.wait(left)
@@ -113,7 +113,12 @@ class AbortSignal:
 
         Returns:
             A function that takes the callback back; calling it twice is harmless.
+
+        Raises:
+            TypeError: *callback* cannot be called.
         """
+        if not callable(callback):
+            raise TypeError(f"an on_abort callback must be callable, got {callback!r}")
         key = object()
         with self._lock:
             if not self._aborted:

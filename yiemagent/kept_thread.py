@@ -58,7 +58,7 @@ class Mailbox(Generic[T]):
         """
         with self._lock:
             while not self._items:
-                left = None if deadline is None else deadline - monotonic()
+                left = None if deadline is None else min(deadline - monotonic(), threading.TIMEOUT_MAX)
                 if self._woken or (left is not None and left <= 0):
                     self._woken = False
                     self._closed = closing

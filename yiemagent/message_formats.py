@@ -51,7 +51,13 @@ _ROLE_ALIASES = {"toolResult": "tool_result", "tool": "tool_result"}
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """A plain dict of *message*; fields at their default are left out."""
+    """A plain dict of *message*; fields at their default are left out.
+
+    Raises:
+        TypeError: It is no message.
+    """
+    if not isinstance(message, Message):
+        raise TypeError(f"a message is wanted, got {type(message).__name__}")
     if isinstance(message, CustomMessage):
         return {
             "role": message.role,
@@ -92,6 +98,8 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         raise ConfigurationError(f"usage of a message must be an object, got {type(usage).__name__}")
     for name in ("added_tool_names", "warnings"):
         if name in values:
+            if not isinstance(values[name], (list, tuple)):
+                raise ConfigurationError(f"{name} of a message must be a list, got {values[name]!r}")
             values[name] = tuple(values[name])
     try:
         if usage is not None:
@@ -128,7 +136,7 @@ def messages_from_json(text: str) -> list[Message]:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"not a transcript in JSON: {error}") from error
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
         raise ConfigurationError("not a transcript in JSON: it must be a list of objects")
@@ -196,7 +204,10 @@ def _user(data: Mapping[str, Any]) -> Message:
 
 def _assistant(data: Mapping[str, Any]) -> Message:
     blocks = list(_content(data.get("content")))
-    blocks += [_call(call) for call in data.get("tool_calls") or ()]
+    calls = data.get("tool_calls") or ()
+    if not isinstance(calls, (list, tuple)):
+        raise ConfigurationError(f"tool_calls of a message must be a list, got {calls!r}")
+    blocks += [_call(call) for call in calls]
     return AssistantMessage(tuple(blocks), refusal=data.get("refusal"))
 
 
@@ -303,6 +314,8 @@ def _block(data: Any) -> ContentBlock:
     cls = _BLOCKS.get(str(kind))
     if cls is None:
         raise ConfigurationError(f"unknown content block {kind!r}; known: {', '.join(_BLOCKS)}")
+    if not isinstance(values.get("text", ""), str):
+        raise ConfigurationError(f"text of a content block must be a text, got {values['text']!r}")
     try:
         return cls(**values)  # type: ignore[no-any-return]
     except TypeError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError
@@ -13,7 +13,15 @@ from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
 from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.errors import make_error
 from yiemagent.llm.http_options import HttpKeywords, http_options
-from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
+from yiemagent.llm.settings import (
+    base_url_of,
+    endpoint,
+    find_key,
+    model_info,
+    model_name,
+    request_defaults,
+    stream_mode,
+)
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["AnthropicMessages"]
@@ -63,17 +71,18 @@ class AnthropicMessages(DirectModel):
     ) -> None:
         if cache not in (None, "5m", "1h"):
             raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
-        base = (base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC).strip()
+        base = base_url_of(base_url, "ANTHROPIC_BASE_URL", _ANTHROPIC)
         known = model_info(model_name(model), provider, API, info)
         fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}
+        options = http_options(http, "AnthropicMessages")
         super().__init__(
             known,
             endpoint(base.rstrip("/").removesuffix("/v1"), "/v1/messages"),
             find_key(api_key, ("ANTHROPIC_API_KEY",)),
-            http_options({**http, "headers": {**fixed, **(http.get("headers") or {})}}, "AnthropicMessages"),
+            replace(options, headers={**fixed, **(options.headers or {})}),
             base_url=base,
             stream=stream_mode(stream),
-            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
+            defaults=request_defaults(temperature, max_tokens, extra_body),
         )
         dialect = AnthropicDialect(provider, model, known.supports_images is not False)
         self._requests = AnthropicRequests(dialect, cache)

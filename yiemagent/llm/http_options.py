@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -11,6 +12,18 @@ from yiemagent.errors import ConfigurationError
 from yiemagent.llm.retry import RetryPolicy
 
 __all__ = ["HttpKeywords", "HttpOptions", "http_options"]
+
+
+_SECONDS = ("connect_timeout", "first_byte_timeout", "idle_timeout", "timeout")
+_OWN_KEYWORDS = ("api_key", "base_url", "extra_body", "max_tokens", "stream", "temperature")
+"""Keywords that models have beside these, for guesses at misspelt ones."""
+_KINDS: dict[str, tuple[type, ...]] = {
+    "retry": (RetryPolicy,),
+    "headers": (Mapping,),
+    "verify": (bool, str),
+    "cert": (str, tuple),
+    "proxies": (Mapping,),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +45,21 @@ class HttpOptions:
     cert: str | tuple[str, str] | None = None
     proxies: Mapping[str, str] | None = None
     """The last three as for ``HttpClient``."""
+
+    def __post_init__(self) -> None:
+        for name in _SECONDS:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds or None, got {value!r}")
+            if value > threading.TIMEOUT_MAX:
+                object.__setattr__(self, name, None)  # Longer than a socket can wait: no limit.
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kinds):
+                wanted = " or ".join(kind.__name__.lower() for kind in kinds)
+                raise ConfigurationError(f"{name} must be {wanted} or None, got {value!r}")
 
 
 class HttpKeywords(TypedDict, total=False):
@@ -59,7 +87,7 @@ def http_options(keywords: Mapping[str, Any], owner: str) -> HttpOptions:
     values = dict(keywords)
     for name in values:
         if name not in HttpKeywords.__annotations__:
-            near = difflib.get_close_matches(name, HttpKeywords.__annotations__, n=1)
+            near = difflib.get_close_matches(name, [*_OWN_KEYWORDS, *HttpKeywords.__annotations__], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(f"{owner} got an unknown keyword {name!r}{hint}")
     retries = values.pop("max_retries", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -15,7 +14,15 @@ from yiemagent.llm.openai_decode import ChatDecoder
 from yiemagent.llm.openai_messages import API, Dialect
 from yiemagent.llm.openai_request import ChatRequests
 from yiemagent.llm.quirks import Quirks, learned, quirks_for
-from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
+from yiemagent.llm.settings import (
+    base_url_of,
+    endpoint,
+    find_key,
+    model_info,
+    model_name,
+    request_defaults,
+    stream_mode,
+)
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["OpenAIChat"]
@@ -66,10 +73,8 @@ class OpenAIChat(DirectModel):
         think_tags: bool | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
-        base = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
-        changes = dict(quirks or {})
-        if think_tags is not None:
-            changes["think_tags"] = think_tags
+        base = base_url_of(base_url, "OPENAI_BASE_URL", _OPENAI)
+        changes = quirks if think_tags is None else {**(quirks or {}), "think_tags": think_tags}
         wishes = quirks_for(base, model_name(model), changes)
         known = model_info(model, wishes.provider, API, info)
         super().__init__(
@@ -79,7 +84,7 @@ class OpenAIChat(DirectModel):
             http_options(http, "OpenAIChat"),
             base_url=base,
             stream=stream_mode(stream),
-            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
+            defaults=request_defaults(temperature, max_tokens, extra_body),
         )
         self._requests = ChatRequests(Dialect(wishes, model, known.supports_images is not False))
 

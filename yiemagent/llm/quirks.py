@@ -206,6 +206,8 @@ def quirks_for(base_url: str, model: str, changes: Mapping[str, Any] | None = No
     Raises:
         ConfigurationError: A change names no field of ``Quirks``.
     """
+    if changes is not None and not isinstance(changes, Mapping):
+        raise ConfigurationError(f"quirks must be a mapping of fields of Quirks, got {changes!r}")
     host = (urlsplit(base_url).hostname or "").lower()
     provider = next((name for pattern, name in _HOSTS if re.search(pattern, host)), "openai-compatible")
     changes = dict(changes or {})

@@ -6,7 +6,6 @@ carries the whole history, and the model's own reasoning in its encrypted form.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
@@ -17,7 +16,15 @@ from yiemagent.llm.quirks import quirks_for
 from yiemagent.llm.responses_decode import ResponsesDecoder
 from yiemagent.llm.responses_items import API, ResponsesDialect
 from yiemagent.llm.responses_request import ResponsesRequests
-from yiemagent.llm.settings import endpoint, find_key, model_info, model_name, stream_mode
+from yiemagent.llm.settings import (
+    base_url_of,
+    endpoint,
+    find_key,
+    model_info,
+    model_name,
+    request_defaults,
+    stream_mode,
+)
 from yiemagent.model import LlmContext, StreamOptions
 
 __all__ = ["OpenAIResponses"]
@@ -59,7 +66,7 @@ class OpenAIResponses(DirectModel):
         info: Mapping[str, Any] | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
-        base = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
+        base = base_url_of(base_url, "OPENAI_BASE_URL", _OPENAI)
         self._quirks = quirks_for(base, model_name(model), quirks or {})
         known = model_info(model, self._quirks.provider, API, info)
         super().__init__(
@@ -69,7 +76,7 @@ class OpenAIResponses(DirectModel):
             http_options(http, "OpenAIResponses"),
             base_url=base,
             stream=stream_mode(stream),
-            defaults={"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body},
+            defaults=request_defaults(temperature, max_tokens, extra_body),
         )
         dialect = ResponsesDialect(known.provider, model, known.supports_images is not False)
         self._requests = ResponsesRequests(dialect, cache_key=self._quirks.cache_key_field is not None)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from yiemagent.errors import ConfigurationError
+
 __all__ = ["RetryPolicy", "retry_after"]
 
 _IN_TEXT = re.compile(
@@ -36,6 +38,10 @@ class RetryPolicy:
     """Longest wait in seconds that a provider may ask for; a longer one ends the answer. 0 = any."""
     jitter: Callable[[], float] = random.random
     """Gives a number from 0 to 1; up to a quarter of the wait is taken off by it."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.retries, int) or isinstance(self.retries, bool) or self.retries < 0:
+            raise ConfigurationError(f"retries must be a whole number, 0 = never, got {self.retries!r}")
 
     def delay(self, attempt: int, asked: float | None, limit: float | None = None) -> float | None:
         """Seconds to wait after *attempt* (from 1) failed; None: do not ask again.

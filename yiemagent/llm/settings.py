@@ -12,7 +12,15 @@ from yiemagent.errors import ConfigurationError
 from yiemagent.llm.usage import known_model
 from yiemagent.model import ModelInfo
 
-__all__ = ["endpoint", "find_key", "model_info", "model_name", "stream_mode"]
+__all__ = [
+    "base_url_of",
+    "endpoint",
+    "find_key",
+    "model_info",
+    "model_name",
+    "request_defaults",
+    "stream_mode",
+]
 
 
 def find_key(api_key: str | None, variables: Sequence[str]) -> str:
@@ -55,6 +63,8 @@ def model_info(model: str, provider: str, api: str, given: Mapping[str, Any] | N
     Raises:
         ConfigurationError: *given* names no field of ``ModelInfo``.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigurationError(f"info must be a mapping of fields of ModelInfo, got {given!r}")
     names = {field.name for field in fields(ModelInfo)}
     for name in given or {}:
         if name not in names:
@@ -71,6 +81,37 @@ def model_name(model: str) -> str:
     if not isinstance(model, str) or not model.strip():
         raise ConfigurationError(f"model must be the name of a model, got {model!r}")
     return model
+
+
+def base_url_of(given: str | None, variable: str, default: str) -> str:
+    """The base URL that is given, or else that of the environment *variable*, or else *default*; stripped.
+
+    Raises:
+        ConfigurationError: It is no text.
+    """
+    url = given or os.environ.get(variable) or default
+    if not isinstance(url, str):
+        raise ConfigurationError(f"base_url must be a str, got {url!r}")
+    return url.strip()
+
+
+def request_defaults(
+    temperature: float | None, max_tokens: int | None, extra_body: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What each request of a model says unless its caller says otherwise.
+
+    Raises:
+        ConfigurationError: One of them is of a type that no provider takes.
+    """
+    if temperature is not None and (
+        isinstance(temperature, bool) or not isinstance(temperature, (int, float))
+    ):
+        raise ConfigurationError(f"temperature must be a number or None, got {temperature!r}")
+    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+        raise ConfigurationError(f"max_tokens must be a whole number above 0 or None, got {max_tokens!r}")
+    if extra_body is not None and not isinstance(extra_body, Mapping):
+        raise ConfigurationError(f"extra_body must be a mapping or None, got {extra_body!r}")
+    return {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
 
 
 def stream_mode(stream: bool | str) -> str:
