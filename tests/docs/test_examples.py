@@ -15,7 +15,7 @@ import pytest
 from yiemagent.demo.offline import OfflineModel
 
 _ROOT = Path(__file__).parents[2]
-_DOCUMENTS = ("README.md", "docs/guide.md", "docs/runbook.md", "docs/models.md")
+_DOCUMENTS = ("README.md", "docs/guide.md", "docs/runbook.md", "docs/models.md", "docs/mcp.md")
 _BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = "# not run: "
 _LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
