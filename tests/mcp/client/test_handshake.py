@@ -135,7 +135,8 @@ def test_an_error_without_an_id_answers_the_probe(make_client: Any) -> None:
         end.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
 
     server = ScriptedMcpServer(versions=LEGACY, on={"server/discover": discover})
-    assert make_client(server).connect().protocol_version == "2025-11-25"
+    client = make_client(server, probe_timeout=60, connect_timeout=5)
+    assert client.connect().protocol_version == "2025-11-25"
 
 
 def test_silence_means_an_older_server(make_client: Any) -> None:
