@@ -540,3 +540,22 @@ def test_the_function_may_be_anything_callable_with_a_signature() -> None:
     made: Callable[..., Any] = functools.lru_cache(inner)
 
     assert call(tool(made), {"a": "3"}) == 3
+
+
+def test_a_method_without_its_object_is_refused_when_an_agent_gets_it() -> None:
+    """Refused at registration, not at the first request; decorated or not."""
+
+    class Cellar:
+        def stock(self, wine: str) -> int:
+            """How many bottles there are."""
+            return 3
+
+        @tool
+        def price(self, wine: str) -> int:
+            """What it costs."""
+            return 12
+
+    for unbound in (Cellar.stock, Cellar.price):
+        with pytest.raises(ConfigurationError, match="method without its object"):
+            ToolRegistry([unbound])
+    assert ToolRegistry([Cellar().stock, Cellar().price]).names == ("stock", "price")

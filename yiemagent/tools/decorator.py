@@ -44,6 +44,8 @@ class FunctionBody:
     def __init__(self, function: Callable[..., Any], name: str, namespace: Mapping[str, Any] | None) -> None:
         self.function = function
         self.name = name
+        self.needs_object = _first_parameter(function) == "self"
+        """Whether it is a method that was not taken from an instance."""
         self._namespace = namespace
         self._spec: FunctionSpec | None = None
 
@@ -73,16 +75,24 @@ class FunctionBody:
     def spec(self) -> FunctionSpec:
         """What was read from the function."""
         if self._spec is None:
-            if _first_parameter(self.function) == "self":
-                raise ConfigurationError(
-                    f"tool {self.name!r} is a method without its object; "
-                    f"give the method of an instance (obj.{self.name})"
-                )
+            self.check_bound()
             from yiemagent.tools.schema import function_spec  # Only when a function is really read.
 
             self._spec = function_spec(self.function, self._namespace)
             self._namespace = None
         return self._spec
+
+    def check_bound(self) -> None:
+        """Refuse a method that has no object to be called on.
+
+        Raises:
+            ConfigurationError: It is one.
+        """
+        if self.needs_object:
+            raise ConfigurationError(
+                f"tool {self.name!r} is a method without its object; "
+                f"give the method of an instance (obj.{self.name})"
+            )
 
     @property
     def plan_options(self) -> dict[str, Any]:
@@ -99,7 +109,7 @@ class FunctionBody:
 
     def bind(self, instance: Any) -> FunctionBody | None:
         """The body of the method of *instance*, or None when the function is no method."""
-        if _first_parameter(self.function) != "self":
+        if not self.needs_object:
             return None
         return FunctionBody(types.MethodType(self.function, instance), self.name, self._namespace)
 
@@ -197,6 +207,9 @@ def as_tool(function_or_tool: ToolLike) -> Tool:
         ConfigurationError: It is neither, or the function cannot be a tool.
     """
     if isinstance(function_or_tool, Tool):
+        body = function_or_tool.execute
+        if type(body) is FunctionBody and body.needs_object:
+            body.check_bound()
         return function_or_tool
     if not isinstance(function_or_tool, types.FunctionType):
         return _make(function_or_tool, None, None, {}, None)
@@ -205,6 +218,7 @@ def as_tool(function_or_tool: ToolLike) -> Tool:
     if isinstance(kept, Tool) and kept.function is function_or_tool:
         return kept
     made = _make(function_or_tool, None, None, {}, None)
+    made.execute.check_bound()  # type: ignore[attr-defined]
     setattr(function_or_tool, _MADE, made)
     return made
 
