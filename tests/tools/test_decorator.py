@@ -19,6 +19,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
 from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
 from yiemagent.tools.decorator import as_tool, tool
+from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import Tool, ToolContext, current_event_sink
 
 if TYPE_CHECKING:
