@@ -86,6 +86,8 @@ class Child:
     ) -> None:
         self._owner = weakref.ref(owner)
         self._home = os.getpid()
+        # Guards _tail.
+        self._tail_lock = threading.Lock()
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._stderr_rest = b""
         # Guards _rungs: when each signal of the ladder is due, None while nobody wants the end.
@@ -146,7 +148,8 @@ class Child:
     @property
     def stderr_tail(self) -> str:
         """The last lines of stderr."""
-        return "\n".join(list(self._tail))[-STDERR_CHARS:]
+        with self._tail_lock:
+            return "\n".join(self._tail)[-STDERR_CHARS:]
 
     @property
     def fate(self) -> str:
@@ -188,6 +191,7 @@ class Child:
     def abandon(self) -> None:
         """Forget the process in a forked child: it is the parent's."""
         self._process.returncode = 0
+        self._tail_lock = threading.Lock()
         self._outbox.abandon()
         self._intake.abandon()
         self._close_pipes()
@@ -257,7 +261,8 @@ class Child:
         for line in lines:
             text = line.decode("utf-8", "replace").rstrip()
             if text:
-                self._tail.append(text[:STDERR_CHARS])
+                with self._tail_lock:
+                    self._tail.append(text[:STDERR_CHARS])
                 logger.debug("pid=%d stderr | %s", self.pid, text)
         self._stderr_rest = rest[-STDERR_CHARS:]
         return bool(chunk)

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from yiemagent.abort import AbortSignal
-from yiemagent.errors import McpConnectionError, McpError, McpTimeout, RunAborted
+from yiemagent.errors import McpConnectionError, McpError, McpProtocolError, McpTimeout, RunAborted
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.eras import LATEST_LEGACY, MODERN_VERSIONS
 from yiemagent.mcp.handshake import Handshake
@@ -26,6 +26,9 @@ from yiemagent.mcp.workers import Workers
 __all__ = ["Connector", "SessionOwner"]
 
 logger = logging.getLogger(__name__)
+
+_NO_GUESS = "no guess"
+"""Instead of a version: the failure stands."""
 
 _known_eras: dict[str, str] = {}
 """The version that each ``Transport.era_key`` speaks, for this process."""
@@ -188,18 +191,27 @@ class Connector:
             known = None
         try:
             session = self._shake_hands(deadline, signal, known)
-        except RequestRefused:
-            raise
-        except McpConnectionError as exc:
-            # A program that dies of a request before initialize is an old one: start it again without.
-            if known is not None or key is not None or not {LATEST_LEGACY, *MODERN_VERSIONS}.issubset(wanted):
+        except McpError as exc:
+            guess = self._other_guess(exc, known)
+            if guess is _NO_GUESS:
                 raise
-            logger.debug("server=%s | lost during the probe: %s", self._label, exc)
-            session = self._shake_hands(deadline, signal, LATEST_LEGACY)
+            logger.debug("server=%s | shaking hands once more: %s", self._label, exc)
+            session = self._shake_hands(deadline, signal, guess)
         self._version = session.era.version
         if key is not None:
             _known_eras[key] = session.era.version
         return session
+
+    def _other_guess(self, error: McpError, known: str | None) -> str | None:
+        """What to try after a failed handshake: a version, None to ask the server, or ``_NO_GUESS``."""
+        if not {LATEST_LEGACY, *MODERN_VERSIONS}.issubset(self._handshake.wanted):
+            return _NO_GUESS
+        if known is not None:
+            # What it spoke the last time it may speak no more.
+            return None if _says_no(error) else _NO_GUESS
+        lost = isinstance(error, McpConnectionError) and not isinstance(error, RequestRefused)
+        # A program that dies of a request before initialize is an old one: start it again without.
+        return LATEST_LEGACY if lost and self._transport.era_key is None else _NO_GUESS
 
     def _shake_hands(self, deadline: Deadline, signal: AbortSignal, known: str | None) -> Session:
         connection = self._transport.connect(self._receiver(), deadline=deadline, signal=signal)
@@ -259,3 +271,10 @@ class Connector:
         self._closers.forget()
         if session is not None:
             session.connection.abandon()
+
+
+def _says_no(error: McpError) -> bool:
+    """Whether the server is there and does not understand us."""
+    if isinstance(error, RequestRefused):
+        return error.status in (400, 404, 405, 406, 415, 422)
+    return type(error) is McpError or isinstance(error, McpProtocolError)

@@ -71,7 +71,11 @@ class Receiver(Protocol):
 
 
 class Connection(Protocol):
-    """One live link to a server. Any thread may call any method; many exchanges run at once."""
+    """One live link to a server. Any thread may call any method; many exchanges run at once.
+
+    A wire without headers says so by an attribute ``mirrors_headers = False``; it is then given
+    none, and tools with unusable ``x-mcp-header`` annotations are not left out.
+    """
 
     @property
     def alive(self) -> bool:

@@ -240,6 +240,16 @@ def test_the_version_is_remembered_for_the_origin(make_client: Any) -> None:
     assert server.methods().count("server/discover") == 1
 
 
+def test_a_server_that_was_replaced_by_a_newer_one_is_asked_again(make_client: Any) -> None:
+    """Protocol: re-probe if the cached assumption later fails."""
+    server = ScriptedMcpServer(versions=LEGACY)
+    client = make_client(server)
+    assert client.connect().protocol_version == "2025-11-25"
+    server.versions = ("2026-07-28",)
+    server.ends[0].die()
+    assert client.connect().protocol_version == "2026-07-28"
+
+
 def test_an_unknown_era_is_refused_with_the_known_ones() -> None:
     """Messages name the way out."""
     with pytest.raises(ConfigurationError, match=r"era='2023-01-01' is unknown; choose one of 'auto'"):

@@ -154,9 +154,14 @@ if "record_term" in OPTIONS:
     signal.signal(signal.SIGTERM, on_term)
 if "grandchild" in OPTIONS:
     # Does what npx does: a child of its own in the same group, with no pipe of ours.
-    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if "stubborn" in OPTIONS else ""
+    on_term = {
+        "plain": "signal.SIG_DFL",
+        "stubborn": "signal.SIG_IGN",
+        "orderly": f"lambda *_: (open({OPTIONS.get('record_child')!r}, 'w').write('SIGTERM'), os._exit(0))",
+    }[OPTIONS["grandchild"]]
+    program = f"import os, signal, time; signal.signal(signal.SIGTERM, {on_term}); "
     CHILD = subprocess.Popen(
-        [sys.executable, "-c", ignore + "import sys, time; print('up', flush=True); time.sleep(600)"],
+        [sys.executable, "-c", program + "print('up', flush=True); time.sleep(600)"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

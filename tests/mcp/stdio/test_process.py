@@ -212,10 +212,10 @@ def test_a_server_that_ignores_everything_is_killed(spawn: Any, gone: Any) -> No
     gone(pid)
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_the_children_of_a_server_end_with_it(spawn: Any, gone: Any, stubborn: bool) -> None:
+@pytest.mark.parametrize("kind", ["plain", "stubborn"])
+def test_the_children_of_a_server_end_with_it(spawn: Any, gone: Any, kind: str) -> None:
     """E-27, field problem 8: npx starts node; 144 orphans in one day elsewhere."""
-    client = spawn({"grandchild": 1, **({"stubborn": 1} if stubborn else {})})
+    client = spawn({"grandchild": kind})
     where = _where(client)
     assert where["group"] == where["pid"]
     assert where["group"] != os.getpgid(0)
@@ -224,9 +224,18 @@ def test_the_children_of_a_server_end_with_it(spawn: Any, gone: Any, stubborn: b
     gone(where["child"])
 
 
+def test_the_children_of_a_server_may_end_in_order(spawn: Any, gone: Any, tmp_path: pathlib.Path) -> None:
+    """E-27: SIGTERM first; a database wants to write."""
+    client = spawn({"grandchild": "orderly", "record_child": tmp_path / "term"})
+    child = _where(client)["child"]
+    client.close()
+    gone(child)
+    assert (tmp_path / "term").read_text() == "SIGTERM"
+
+
 def test_the_children_of_a_server_that_crashed_end_too(spawn: Any, gone: Any) -> None:
     """E-27: at the crash, not at some later close."""
-    client = spawn({"grandchild": 1})
+    client = spawn({"grandchild": "plain"})
     child = _where(client)["child"]
     with pytest.raises(McpConnectionError):
         client.call_tool("crash")
@@ -330,6 +339,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     gone(int(done.stdout))
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_starts_a_server_of_its_own_and_leaves_ours_alone(spawn: Any) -> None:
     """Field problem 49: gunicorn --preload, Celery prefork."""
     client = spawn()
