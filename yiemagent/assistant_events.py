@@ -8,10 +8,11 @@ steps and an earlier event never changes afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, TypeAlias
 
 from yiemagent.errors import LlmError
+from yiemagent.frozen import dataclass
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,

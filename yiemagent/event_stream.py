@@ -14,12 +14,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError, RunAborted, WaitTimeout, YiemAgentError
+from yiemagent.frozen import dataclass
 
 __all__ = ["EventStream", "PushOutcome", "StreamStats", "WhenFull"]
 

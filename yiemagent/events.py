@@ -8,10 +8,11 @@ event after it was emitted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from yiemagent.assistant_events import AssistantEvent, fold
+from yiemagent.frozen import dataclass
 from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
 
 __all__ = [

@@ -7,11 +7,12 @@ implement one, and neither imports the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
+from yiemagent.frozen import dataclass
 from yiemagent.messages import LlmMessage
 
 __all__ = ["Llm", "LlmContext", "ModelInfo", "StreamOptions", "ThinkingLevel", "ToolSpec"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.errors import (
@@ -13,6 +12,7 @@ from yiemagent.errors import (
     YiemAgentError,
 )
 from yiemagent.events import RunStatus
+from yiemagent.frozen import dataclass
 from yiemagent.message_formats import message_to_openai
 from yiemagent.messages import AssistantMessage, Message, Usage
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.events import (
@@ -17,6 +16,7 @@ from yiemagent.events import (
     ToolExecutionStart,
     TurnEnd,
 )
+from yiemagent.frozen import dataclass
 from yiemagent.messages import AssistantMessage, Message
 from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.tool import Tool

@@ -5,8 +5,6 @@ Data only; ``errors`` says in which order they are looked at. Source: research f
 
 from __future__ import annotations
 
-import re
-
 __all__ = ["CODES", "PASSING", "QUOTA", "STATUSES"]
 
 STATUSES: dict[int, tuple[str, bool]] = {
@@ -65,20 +63,18 @@ CODES: dict[str, tuple[str, bool]] = {
 }
 """``code``, ``type`` or ``status`` of an error object, in lower case."""
 
-QUOTA = re.compile(
+QUOTA = (
     r"exceeded your current quota|insufficient (?:quota|balance|credits?|funds)|credit balance is too low"
     r"|out of credits|not enough credits|available balance|payment required|billing hard limit"
-    r"|(?:monthly|weekly|plan|subscription) (?:usage )?limit",
-    re.I,
+    r"|(?:monthly|weekly|plan|subscription) (?:usage )?limit"
 )
 
-PASSING = re.compile(
+PASSING = (
     r"overloaded|rate.?limit|too many requests|temporarily unavailable|try again|retry your request"
     r"|retry delay|please retry|disconnected|connection (?:was |is )?(?:closed|lost|reset|refused|error)"
     r"|socket|timed? ?out|timeout|upstream (?:connect|provider|error)|terminated|unavailable"
     r"|internal (?:server )?error|ended (?:prematurely|without)|premature|cut short"
     r"|network (?:error|connection)|loading"
-    r"|econnreset|econnrefused|epipe|etimedout|enotfound|eai_again|\b(?:429|500|502|503|504|520|524|529)\b",
-    re.I,
+    r"|econnreset|econnrefused|epipe|etimedout|enotfound|eai_again|\b(?:429|500|502|503|504|520|524|529)\b"
 )
 """Words of trouble that passes, for errors that say neither status nor a known code."""

@@ -105,7 +105,7 @@ def _classify(
     known = next((CODES[code] for code in codes if code in CODES), None)
     if known is not None and known[0] == "quota":
         return known
-    if QUOTA.search(said) and not told_to_wait:
+    if re.search(QUOTA, said, re.I) and not told_to_wait:
         return "quota", False
     if is_overflow(" ".join((said, *codes))):
         return "context_overflow", False
@@ -115,7 +115,7 @@ def _classify(
         return STATUSES.get(status) or (("server_error", True) if status >= 500 else ("bad_request", False))
     if known is not None:
         return known
-    return "provider_error", PASSING.search(said) is not None
+    return "provider_error", re.search(PASSING, said, re.I) is not None
 
 
 def _parsed(body: bytes) -> Any:

@@ -6,9 +6,9 @@ What belongs to another model stays out: its reasoning, its signatures, its own 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from yiemagent.frozen import dataclass
 from yiemagent.llm.arguments import arguments_text
 from yiemagent.llm.quirks import Quirks
 from yiemagent.llm.replay import legal_id, legal_name

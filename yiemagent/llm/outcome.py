@@ -7,11 +7,12 @@ to 17).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed, StreamStart
 from yiemagent.errors import LlmError
+from yiemagent.frozen import dataclass
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import make_error
 from yiemagent.messages import AssistantMessage, ContentBlock, StopReason, ToolCall, Usage

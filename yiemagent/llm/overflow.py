@@ -43,14 +43,13 @@ OVERFLOW_WORDINGS: tuple[tuple[str, str], ...] = (
     ("several", r"token limit exceeded"),
 )  # fmt: skip
 
-_THROTTLED = re.compile(
-    r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|too many tokens, please wait", re.I
-)
+_THROTTLED = r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|too many tokens, please wait"
 """Said of requests that came too fast, in words that look like the above."""
 
-_ANY = re.compile("|".join(f"(?:{pattern})" for _, pattern in OVERFLOW_WORDINGS), re.I | re.S)
+_ANY = "|".join(f"(?:{pattern})" for _, pattern in OVERFLOW_WORDINGS)
+# Compiled (and kept by ``re``) with the first error: most processes never see one.
 
 
 def is_overflow(text: str) -> bool:
     """Whether *text*, an error message or code, says that the context window is too small."""
-    return _ANY.search(text) is not None and _THROTTLED.search(text) is None
+    return re.search(_ANY, text, re.I | re.S) is not None and re.search(_THROTTLED, text, re.I) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import (
@@ -34,6 +34,7 @@ from yiemagent.errors import (
     YiemAgentError,
 )
 from yiemagent.events import MessageEnd, MessageStart, MessageUpdate
+from yiemagent.frozen import dataclass
 from yiemagent.loop.model_call import iterate_model
 from yiemagent.loop.request import build_request
 from yiemagent.loop.run_state import LoopRun, call_hook

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
+from yiemagent.frozen import dataclass
 from yiemagent.loop.limits import Limits
 from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import (

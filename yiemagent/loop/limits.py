@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from time import monotonic
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.messages import ToolCall, Usage
 
 __all__ = ["DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]

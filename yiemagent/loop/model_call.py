@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed
 from yiemagent.errors import LlmError
+from yiemagent.frozen import dataclass
 from yiemagent.kept_thread import Mailbox
 from yiemagent.loop.config import StreamFn
 from yiemagent.model import LlmContext, StreamOptions

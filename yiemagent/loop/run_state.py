@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
@@ -22,6 +22,7 @@ from yiemagent.events import (
     TurnEnd,
     TurnStart,
 )
+from yiemagent.frozen import dataclass
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
 from yiemagent.messages import AssistantMessage, Message, ToolResultMessage, Usage

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.error_text import error_text, message_of
 from yiemagent.errors import RunAborted
 from yiemagent.events import ToolExecutionStart
+from yiemagent.frozen import dataclass
 from yiemagent.loop.config import (
     AfterToolCallContext,
     AfterToolCallResult,

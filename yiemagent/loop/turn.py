@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from yiemagent.errors import LlmError
+from yiemagent.frozen import dataclass
 from yiemagent.loop.assistant import Answer, stream_assistant_response
 from yiemagent.loop.config import NextTurn, PrepareNextTurnContext
 from yiemagent.loop.run_state import LoopRun, Outcome, call_hook

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.net.errors import HttpError, HttpRedirect, HttpTimeout
 from yiemagent.net.lanes import Lanes
 from yiemagent.net.public_url import public_url

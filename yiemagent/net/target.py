@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from requests import PreparedRequest
@@ -13,6 +12,7 @@ from requests.exceptions import RequestException
 from requests.utils import get_auth_from_url, get_environ_proxies, select_proxy, urldefragauth
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.net.public_url import public_url
 from yiemagent.net.tls import ca_from_environment, ssl_context
 

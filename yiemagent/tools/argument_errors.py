@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from yiemagent.frozen import dataclass
 from yiemagent.tools.json_text import json_text, scrub_surrogates
 
 __all__ = [

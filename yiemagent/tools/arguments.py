@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from yiemagent.frozen import dataclass
 from yiemagent.tools.argument_errors import (
     ArgumentError,
     InvalidArguments,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from yiemagent.frozen import dataclass
 from yiemagent.tools.argument_errors import ArgumentError, Path, flat_path, json_type, shown
 from yiemagent.tools.coercion import Check, Errors, accepts, copy_json
 

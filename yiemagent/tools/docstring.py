@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from yiemagent.frozen import dataclass
 
 __all__ = ["Docstring", "parse_docstring"]
 

@@ -9,9 +9,10 @@ when the interpreter exits: one hung tool would keep the process alive (decision
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 
+from yiemagent.frozen import dataclass
 from yiemagent.kept_thread import KeptThread
 
 __all__ = ["AbandonedTool", "ToolThreads"]

@@ -6,8 +6,9 @@ import datetime
 import enum
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from yiemagent.frozen import dataclass
 
 __all__ = [
     "FORMATS",

@@ -9,10 +9,10 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.tools.docstring import parse_docstring
 from yiemagent.tools.json_text import json_text
 from yiemagent.tools.scalar_forms import FORMATS, Convert, Form, UnsupportedType

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
+from yiemagent.frozen import dataclass
 from yiemagent.messages import ContentBlock, TextContent, Trust, Usage
 from yiemagent.tools.checks import check_tool
 from yiemagent.tools.wire_schema import to_wire_schema

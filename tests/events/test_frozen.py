@@ -1,0 +1,111 @@
+"""Our frozen classes behave as those of ``dataclasses``; only defining them is cheaper."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, field
+from typing import Any, ClassVar
+
+import pytest
+
+from yiemagent import frozen
+
+
+def _define(decorator: Any) -> Any:
+    @decorator(frozen=True, slots=True)
+    class Point:
+        """A point."""
+
+        x: int
+        tags: list[str] = field(default_factory=list)
+        y: int = field(default=2, kw_only=True)
+        hidden: int = field(default=3, kw_only=True, repr=False, compare=False)
+        _held: Any = field(default=None, init=False, repr=False, compare=False)
+        kind: ClassVar[str] = "point"
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("x")
+
+    return Point
+
+
+Theirs, Ours = _define(dataclasses.dataclass), _define(frozen.dataclass)
+Point = Ours
+Point.__qualname__ = "Point"
+
+
+def test_objects_are_made_shown_compared_and_hashed_alike() -> None:
+    """The constructor, ``repr``, ``==`` and ``hash``."""
+    for make in (lambda c: c(1), lambda c: c(1, ["a"], y=5), lambda c: c(x=1, tags=[], hidden=9)):
+        ours, theirs = make(Ours), make(Theirs)
+        assert repr(ours).split("(", 1)[1] == repr(theirs).split("(", 1)[1]
+        assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+    assert Ours(1, hidden=4) == Ours(1, hidden=5) != Ours(2)
+    assert Ours(1) != Theirs(1)
+    frozen_values = (Ours(1, ()), Theirs(1, ()))
+    assert hash(frozen_values[0]) == hash(frozen_values[1])
+    assert Ours(1).tags is not Ours(1).tags
+
+
+@pytest.mark.parametrize("arguments", [((), {}), ((1, [], 2), {}), ((1,), {"_held": 1}), ((1,), {"z": 1})])
+def test_wrong_arguments_are_refused_alike(arguments: Any) -> None:
+    """Missing, positional where keyword-only, not for the constructor, unknown."""
+    for cls in (Theirs, Ours):
+        with pytest.raises(TypeError):
+            cls(*arguments[0], **arguments[1])
+
+
+def test_nothing_can_be_set_or_deleted() -> None:
+    """Fields and anything else."""
+    for cls in (Theirs, Ours):
+        point = cls(1)
+        with pytest.raises(FrozenInstanceError):
+            point.x = 2
+        with pytest.raises(FrozenInstanceError):
+            del point.x
+        with pytest.raises((FrozenInstanceError, TypeError)):  # The former with us, on every version.
+            point.other = 2
+        assert not hasattr(point, "__dict__")
+
+
+def test_post_init_runs_and_may_refuse() -> None:
+    """As ``dataclasses`` call it."""
+    with pytest.raises(ValueError, match="x"):
+        Ours(-1)
+
+
+def test_copies_pickles_and_replacements_are_equal() -> None:
+    """``copy``, ``pickle``, ``dataclasses.replace``; what is not compared travels too."""
+    point = Point(1, ["a"], y=7, hidden=8)
+    object.__setattr__(point, "_held", "note")
+    for other in (copy.copy(point), copy.deepcopy(point), pickle.loads(pickle.dumps(point))):
+        assert other == point
+        assert (other.hidden, other._held) == (8, "note")
+    changed = dataclasses.replace(point, y=9)
+    assert (changed.y, changed.x, changed._held) == (9, 1, None)
+
+
+def test_signature_fields_and_patterns_are_those_of_a_data_class() -> None:
+    """What ``help``, ``inspect``, ``dataclasses.fields`` and ``match`` read."""
+    assert list(inspect.signature(Ours).parameters) == list(inspect.signature(Theirs).parameters)
+    assert dataclasses.is_dataclass(Ours)
+    assert [f.name for f in dataclasses.fields(Ours)] == [f.name for f in dataclasses.fields(Theirs)]
+    assert Ours.__match_args__ == Theirs.__match_args__
+    assert Ours.kind == "point"
+
+
+def test_a_class_that_wants_identity_keeps_it() -> None:
+    """``eq=False``."""
+
+    @frozen.dataclass(frozen=True, slots=True, eq=False)
+    class Entry:
+        """An entry."""
+
+        name: str
+
+    assert Entry("a") != Entry("a")
+    assert len({Entry("a"), Entry("a")}) == 2
