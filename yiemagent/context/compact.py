@@ -94,7 +94,7 @@ class Compactor:
         timeout: Seconds for one compaction; None = no limit.
 
     Raises:
-        ConfigurationError: A number is out of range, or the context window is not known.
+        ConfigurationError: A value is of no use or out of range, or the context window is not known.
     """
 
     def __init__(
@@ -111,6 +111,14 @@ class Compactor:
         options: StreamOptions | None = None,
         timeout: float | None = 120.0,
     ) -> None:
+        if not hasattr(llm, "stream") or not hasattr(llm, "info"):
+            raise ConfigurationError(
+                f'llm must be an Llm object such as OpenAIChat("gpt-5-mini") or agent.model, got {llm!r}'
+            )
+        if summary_prompt is not None and not isinstance(summary_prompt, str):
+            raise ConfigurationError(f"summary_prompt must be a str or None, got {summary_prompt!r}")
+        if count_tokens is not None and not callable(count_tokens):
+            raise ConfigurationError(f"count_tokens must be callable or None, got {count_tokens!r}")
         window = llm.info.context_window if context_window is None else context_window
         if window is None:
             raise ConfigurationError(
@@ -319,7 +327,7 @@ class Compactor:
 
 
 def _check_above(name: str, value: float, bound: float) -> None:
-    if isinstance(value, bool) or not value > bound:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > bound:
         raise ConfigurationError(f"{name} must be greater than {bound}, got {value!r}")
 
 

@@ -108,7 +108,12 @@ def system_note(note: str | Callable[[Any], str | None]) -> PrepareContext:
 
     Args:
         note: The text, or a function of the context that gives it; an empty one adds nothing.
+
+    Raises:
+        ConfigurationError: *note* is neither.
     """
+    if not callable(note) and not isinstance(note, str):
+        raise ConfigurationError(f"note must be a str or a function of the context, got {note!r}")
 
     def hook(context: Any, event_sink: Any = None) -> Any:
         text = note(context) if callable(note) else note
@@ -137,10 +142,14 @@ def time_note(
         now: The clock.
 
     Raises:
-        ConfigurationError: *resolution* is not positive.
+        ConfigurationError: *resolution* is not positive, or *zone* is no ``tzinfo``.
     """
-    if not resolution > 0:
+    if not isinstance(resolution, (int, float)) or not resolution > 0:
         raise ConfigurationError(f"resolution must be more than 0 seconds, got {resolution!r}")
+    if not isinstance(zone, tzinfo):
+        raise ConfigurationError(
+            f"zone must be a tzinfo such as zoneinfo.ZoneInfo({str(zone)!r}), got {zone!r}"
+        )
 
     def text(context: Any) -> str:
         seconds = now(zone).timestamp()
@@ -217,7 +226,7 @@ def only_tools(select: Collection[str] | Callable[[Any], Collection[str] | None]
 
 
 def _check_turns(count: int) -> None:
-    if isinstance(count, bool) or count < 1:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ConfigurationError(f"count must be 1 turn or more, got {count!r}")
 
 

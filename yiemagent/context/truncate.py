@@ -69,7 +69,7 @@ def truncate(
         and their results are one unit.
 
     Raises:
-        ConfigurationError: A limit is negative.
+        ConfigurationError: A limit is negative or no number.
 
     Source: CX-5 to CX-8, cases C-01 and C-29.
     """
@@ -99,7 +99,7 @@ def make_transform(*, warn_on_truncation: bool = True, **limits: Any) -> Transfo
         **limits: As for ``truncate``.
 
     Raises:
-        ConfigurationError: A limit is negative.
+        ConfigurationError: A limit is negative or no number.
         TypeError: A keyword that ``truncate`` does not have.
 
     Source: CX-9.
@@ -167,8 +167,8 @@ class _Window:
 
     def __init__(self, max_messages: int | None, max_chars: int | None) -> None:
         for name, limit in (("max_messages", max_messages), ("max_chars", max_chars)):
-            if limit is not None and limit < 0:
-                raise ConfigurationError(f"{name} must be 0 or more, or None for no limit, got {limit}")
+            if limit is not None and (not isinstance(limit, (int, float)) or not limit >= 0):
+                raise ConfigurationError(f"{name} must be 0 or more, or None for no limit, got {limit!r}")
         self.count: float = float("inf") if max_messages is None else max_messages
         self.chars: float = float("inf") if max_chars is None else max_chars
 

@@ -164,10 +164,15 @@ def approval_policy(
         ``hook(ctx, signal, event_sink)``, which gives None for a call that may run.
 
     Raises:
-        ConfigurationError: *tools* is a text instead of a collection of names.
+        ConfigurationError: *tools* is a text instead of a collection of names, or *approve* cannot
+            be called.
     """
     if isinstance(tools, str):
         raise ConfigurationError(f"tools must be a collection of tool names, got the text {tools!r}")
+    if not isinstance(tools, Collection):
+        raise ConfigurationError(f"tools must be a collection of tool names, got {tools!r}")
+    if approve is not None and not callable(approve):
+        raise ConfigurationError(f"approve must be callable or None, got {approve!r}")
     guarded = frozenset(tools)
 
     def hook(ctx: Any, signal: AbortSignal, event_sink: Any = None) -> ApprovalDecision | None:
