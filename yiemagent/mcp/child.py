@@ -110,8 +110,10 @@ class Child:
         for fd in (self._stderr, self._woken, self._waker):
             os.set_blocking(fd, False)
         self._waiter = Waiter()
-        self._outbox = Outbox(stdin, self._wake)
-        self._intake = Intake(stdout, self._consume, self._waiter.epoll)
+        self.outbox = Outbox(stdin, self._wake)
+        """Stdin: ``write`` never blocks."""
+        self.intake = Intake(stdout, self._consume, self._waiter.epoll)
+        """Stdout, for callers that want to read it themselves while they wait."""
         self._pidfd = -1
         try:
             self._process = subprocess.Popen(
@@ -124,7 +126,7 @@ class Child:
                 start_new_session=True,
             )
         except BaseException:
-            self._intake.close()
+            self.intake.close()
             self._close_pipes()
             raise
         finally:
@@ -156,20 +158,11 @@ class Child:
         """What became of the process, in words such as ``ended with exit code 3``."""
         code = self._process.returncode
         if code is None:
-            return "closed its input" if self._outbox.broken else "closed its output"
+            return "closed its input" if self.outbox.broken else "closed its output"
         if code < 0:
             with contextlib.suppress(ValueError):
                 return f"was ended by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
-
-    @property
-    def intake(self) -> Intake:
-        """Stdout, for callers that want to read it themselves while they wait."""
-        return self._intake
-
-    def write(self, data: bytes) -> None:
-        """Write to stdin without ever blocking; see ``Outbox.write``."""
-        self._outbox.write(data)
 
     def stop(self, eof_wait: float, term_wait: float) -> None:
         """Begin the end: close stdin, SIGTERM after *eof_wait*, SIGKILL *term_wait* later.
@@ -192,8 +185,8 @@ class Child:
         """Forget the process in a forked child: it is the parent's."""
         self._process.returncode = 0
         self._tail_lock = threading.Lock()
-        self._outbox.abandon()
-        self._intake.abandon()
+        self.outbox.abandon()
+        self.intake.abandon()
         self._close_pipes()
 
     def _wake(self) -> None:
@@ -215,16 +208,16 @@ class Child:
         lost_at: float | None = None
         while True:
             ready = self._waiter.wait(self._patience(lost_at))
-            if self._intake.fd in ready and not self._intake.read():
-                self._waiter.unregister(self._intake.fd)
+            if self.intake.fd in ready and not self.intake.read():
+                self._waiter.unregister(self.intake.fd)
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._stderr in ready and not self._read_stderr():
                 self._waiter.unregister(self._stderr)
             if self._woken in ready:
                 self._empty_wake_pipe()
-            if flushing is not None or self._outbox.waiting:
+            if flushing is not None or self.outbox.waiting:
                 flushing = self._flush(flushing)
-            if self._outbox.broken:
+            if self.outbox.broken:
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._pidfd in ready or (self._pidfd < 0 and self._has_exited()):
                 self._drain()
@@ -270,7 +263,7 @@ class Child:
     def _drain(self) -> None:
         """Read what the dead process left in its pipes, while a living grandchild may still write."""
         give_up_at = time.monotonic() + DRAIN_GRACE
-        self._intake.drain(lambda: time.monotonic() < give_up_at)
+        self.intake.drain(lambda: time.monotonic() < give_up_at)
         self._read_stderr()
 
     def _empty_wake_pipe(self) -> None:
@@ -279,11 +272,11 @@ class Child:
 
     def _flush(self, flushing: int | None) -> int | None:
         """Write what waits; returns the descriptor that is watched for room, None when none is."""
-        if flushing is not None and self._outbox.fd != flushing:
+        if flushing is not None and self.outbox.fd != flushing:
             self._waiter.unregister(flushing)
             flushing = None
-        self._outbox.flush()
-        fd = self._outbox.fd if self._outbox.waiting else None
+        self.outbox.flush()
+        fd = self.outbox.fd if self.outbox.waiting else None
         if fd is not None and flushing is None:
             self._waiter.register(fd, writing=True)
         elif fd is None and flushing is not None:
@@ -300,7 +293,7 @@ class Child:
         """Do what is due of the ladder: the closed stdin first, then one signal after the other."""
         if self._rungs is None:
             return
-        self._outbox.close()
+        self.outbox.close()
         with self._lock:
             now = time.monotonic()
             due = [number for at, number in self._rungs if at <= now]
@@ -337,15 +330,15 @@ class Child:
                 self._process.poll()
                 break
             pause.wait(0.005)
-        self._outbox.close()
-        self._intake.close()
+        self.outbox.close()
+        self.intake.close()
         _living.discard(self)
         with self._lock:
             self.ended.set()
         self._close_pipes()
 
     def _close_pipes(self) -> None:
-        self._outbox.close()
+        self.outbox.close()
         self._waiter.close()
         for name in ("_stderr", "_woken", "_waker", "_pidfd"):
             fd = getattr(self, name)

@@ -63,43 +63,46 @@ class Outbox:
             McpConnectionError: It is closed, or the reader has not read for too long.
         """
         with self._lock:
-            if self._fd is None:
+            fd = self._fd
+            if fd is None:
                 raise McpConnectionError("its input is closed")
-            view = memoryview(data)
+            written = 0
             if not self._backlog:
-                written = self._try_write(view)
-                if written == len(view):
-                    return
-                view = view[written:]
-            if self._waiting + len(view) > BACKLOG_LIMIT:
-                raise McpConnectionError(f"it does not read its input: {self._waiting:,} bytes are waiting")
-            if not self._broken:
-                self._backlog.append(view)
-                self._waiting += len(view)
+                try:
+                    written = os.write(fd, data)
+                    if written == len(data):
+                        return
+                except BlockingIOError:
+                    written = 0
+                except OSError:
+                    self._break()
+            self._keep(memoryview(data)[written:])
             # Inside, so that nobody wakes a thread that has closed this outbox and then its wake pipe.
             self._wake()
 
-    def _try_write(self, view: memoryview) -> int:
-        fd = self._fd
-        if fd is None:
-            return 0
-        try:
-            return os.write(fd, view)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self._broken = True
-            self._backlog.clear()
-            self._waiting = 0
-            return 0
+    def _keep(self, rest: memoryview) -> None:
+        if self._waiting + len(rest) > BACKLOG_LIMIT:
+            raise McpConnectionError(f"it does not read its input: {self._waiting:,} bytes are waiting")
+        if not self._broken:
+            self._backlog.append(rest)
+            self._waiting += len(rest)
+
+    def _break(self) -> None:
+        self._broken = True
+        self._backlog.clear()
+        self._waiting = 0
 
     def flush(self) -> None:
         """Write as much of what waits as fits. Serving thread."""
         with self._lock:
-            while self._backlog:
+            while self._backlog and self._fd is not None:
                 view = self._backlog[0]
-                written = self._try_write(view)
-                if self._broken:
+                try:
+                    written = os.write(self._fd, view)
+                except BlockingIOError:
+                    return
+                except OSError:
+                    self._break()
                     return
                 self._waiting -= written
                 if written < len(view):

@@ -117,9 +117,9 @@ class StdioConnection(DuplexConnection):
         self._child.abandon()
 
     def _post(self, message: Message) -> None:
-        data = encode(message)
+        data = encode(message) + b"\n"
         try:
-            self._child.write(data + b"\n")
+            self._child.outbox.write(data)
         except McpConnectionError as exc:
             raise McpConnectionError(f"cannot write to {self._label}: {exc}{self._detail()}") from None
 
