@@ -11,19 +11,10 @@ from yiemagent.abort import AbortSignal
 from yiemagent.agent.engine import AgentEngine
 from yiemagent.agent.listeners import Listeners, sink_listener
 from yiemagent.agent.mcp_tools import McpTools, OnMcpFailure
-from yiemagent.agent.options import (
-    as_llm,
-    check_count,
-    check_hook,
-    check_seconds,
-    check_type,
-    make_limits,
-    refuse_unknown,
-)
+from yiemagent.agent.options import as_llm, check_keywords, make_limits, refuse_unknown
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.settings import as_messages, checked_level
 from yiemagent.agent.state import StateReducer
-from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import (
     AfterToolCallHook,
     AgentContext,
@@ -137,36 +128,7 @@ class ConstructedAgent(AgentEngine):
             ConfigurationError: A keyword or value cannot work; it names it and the way out.
         """
         refuse_unknown(unknown, ConstructedAgent.__init__)
-        for name, hook, arguments in (
-            ("prepare_context", prepare_context, 2),
-            ("transform_context", transform_context, 2),
-            ("convert_to_llm", convert_to_llm, 1),
-            ("recover_context", recover_context, 1),
-            ("before_tool_call", before_tool_call, 3),
-            ("after_tool_call", after_tool_call, 3),
-            ("around_tool_call", around_tool_call, 1),
-            ("prepare_next_turn", prepare_next_turn, 1),
-            ("should_stop_after_turn", should_stop_after_turn, 1),
-            ("get_api_key", get_api_key, 1),
-            ("on_payload", on_payload, 1),
-            ("on_response", on_response, 2),
-            ("event_sink", event_sink, 1),
-            ("format_msg_for_llm", format_msg_for_llm, 1),
-        ):
-            check_hook(name, hook, arguments)
-        check_seconds("tool_timeout", tool_timeout)
-        check_seconds("abort_grace", abort_grace, zero=True, none=False)
-        check_seconds("max_retry_delay", max_retry_delay, zero=True)
-        if when_busy not in ("queue", "raise"):
-            raise ConfigurationError(f"when_busy must be 'queue' or 'raise', got {when_busy!r}")
-        check_count("max_tool_concurrency", max_tool_concurrency)
-        check_count("max_tool_result_chars", max_tool_result_chars)
-        check_count("max_tokens", max_tokens)
-        check_type("temperature", temperature, int, float)
-        check_type("extra_body", extra_body, Mapping)
-        check_type("thinking_budgets", thinking_budgets, Mapping)
-        check_type("session_id", session_id, str)
-        check_type("transport", transport, str)
+        check_keywords(locals())
         shorthands = {
             "max_tool_turns": max_tool_turns,
             "max_seconds": max_seconds,

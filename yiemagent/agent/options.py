@@ -14,9 +14,8 @@ from yiemagent.model import Llm
 
 __all__ = [
     "as_llm",
-    "check_count",
     "check_hook",
-    "check_seconds",
+    "check_keywords",
     "check_type",
     "make_limits",
     "refuse_unknown",
@@ -35,6 +34,54 @@ _OTHER_NAMES = {
     "mcp": "mcp_server",
     "mcp_servers": "mcp_server",
 }
+
+_HOOKS = {
+    "prepare_context": 2,
+    "transform_context": 2,
+    "convert_to_llm": 1,
+    "recover_context": 1,
+    "before_tool_call": 3,
+    "after_tool_call": 3,
+    "around_tool_call": 1,
+    "prepare_next_turn": 1,
+    "should_stop_after_turn": 1,
+    "get_api_key": 1,
+    "on_payload": 1,
+    "on_response": 2,
+    "event_sink": 1,
+    "format_msg_for_llm": 1,
+}
+"""Keywords that are called, and with how many positional arguments."""
+_COUNTS = ("max_tool_concurrency", "max_tool_result_chars", "max_tokens")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "temperature": (int, float),
+    "extra_body": (Mapping,),
+    "thinking_budgets": (Mapping,),
+    "session_id": (str,),
+    "transport": (str,),
+}
+
+
+def check_keywords(given: Mapping[str, Any]) -> None:
+    """Look at the keywords of ``Agent`` that nothing else looks at.
+
+    Args:
+        given: All of them, by name.
+
+    Raises:
+        ConfigurationError: It names the first one that cannot work, its value and the way out.
+    """
+    for name, arguments in _HOOKS.items():
+        check_hook(name, given[name], arguments)
+    _check_seconds("tool_timeout", given["tool_timeout"])
+    _check_seconds("abort_grace", given["abort_grace"], zero=True, none=False)
+    _check_seconds("max_retry_delay", given["max_retry_delay"], zero=True)
+    for name in _COUNTS:
+        _check_count(name, given[name])
+    for name, kinds in _TYPES.items():
+        check_type(name, given[name], *kinds)
+    if given["when_busy"] not in ("queue", "raise"):
+        raise ConfigurationError(f"when_busy must be 'queue' or 'raise', got {given['when_busy']!r}")
 
 
 def refuse_unknown(unknown: Mapping[str, Any], known: Callable[..., Any]) -> None:
@@ -110,7 +157,7 @@ def check_hook(name: str, hook: Any, arguments: int) -> None:
         return  # A builtin without a signature.
 
 
-def check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = True) -> None:
+def _check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = True) -> None:
     """Raise unless *value* is a number of seconds, or None where *none* allows it.
 
     Raises:
@@ -124,7 +171,7 @@ def check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = Tru
         raise ConfigurationError(f"{name} must be {least} seconds{' or None' * none}, got {value!r}")
 
 
-def check_count(name: str, value: Any, *, least: int = 1) -> None:
+def _check_count(name: str, value: Any, *, least: int = 1) -> None:
     """Raise unless *value* is None or a whole number of *least* or more.
 
     Raises:
