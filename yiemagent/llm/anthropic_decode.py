@@ -7,7 +7,6 @@ stream is complete only with its ``message_stop`` (B-61).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import with_cost
+from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason, Usage
 from yiemagent.model import ModelInfo
 
@@ -34,9 +34,6 @@ _STOP: dict[str, StopReason] = {
     "refusal": "refusal",
     "sensitive": "error",
 }
-_SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
-
-_raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class AnthropicDecoder:
@@ -90,7 +87,7 @@ class AnthropicDecoder:
     def feed(self, data: str, event: str = "message") -> bool:
         """Take the data of one server-sent event; whether it was the last one worth reading."""
         try:
-            chunk, _ = _raw_decode(data)
+            chunk, _ = raw_decode(data)
         except (ValueError, RecursionError):
             if data.strip():
                 self.builder.warn("ignored_non_json_data")
@@ -106,7 +103,7 @@ class AnthropicDecoder:
             return False
         try:
             handler(self, chunk)
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._failure = self._invalid(f"a {kind} of an unknown shape ({error})")
         return self.is_finished
 
@@ -128,7 +125,7 @@ class AnthropicDecoder:
                 self._open(index, block)
             self._take_stop(body)
             self._take_usage(body.get("usage"))
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._failure = self._invalid(f"an unknown shape ({error})")
 
     def lost(self, error: LlmError) -> None:

@@ -7,7 +7,6 @@ leaves a stable name in ``AssistantMessage.warnings``.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,6 +28,7 @@ from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlots
 from yiemagent.llm.think import ThinkSplitter
 from yiemagent.llm.usage import openai_usage, with_cost
+from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason
 from yiemagent.model import ModelInfo
 
@@ -58,11 +58,6 @@ _FINISH: dict[str, StopReason] = {
     "network_error": "error",
 }
 """The provider's word, in lower case, and what it means; unknown ones are kept and mean nothing."""
-
-_SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
-"""What reading a value of the wrong type raises."""
-
-_raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class ChatDecoder:
@@ -139,7 +134,7 @@ class ChatDecoder:
             Whether this was the last one worth reading.
         """
         try:
-            chunk, _ = _raw_decode(data)
+            chunk, _ = raw_decode(data)
         except (ValueError, RecursionError):
             return self._not_json(data)
         if type(chunk) is not dict:
@@ -152,7 +147,7 @@ class ChatDecoder:
             return True
         try:
             self._chunk(chunk)
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._failure = self._invalid(f"a chunk of an unknown shape ({error})")
         return self._failure is not None
 
@@ -173,7 +168,7 @@ class ChatDecoder:
             self._begin(body)
             self._choice(choice, choice.get("message") or choice.get("delta"), whole=True)
             self._usage = body.get("usage") or self._usage
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._failure = self._invalid(f"an unknown shape ({error})")
 
     def lost(self, error: LlmError) -> None:
@@ -193,7 +188,7 @@ class ChatDecoder:
         return False
 
     def _salvage(self, chunk: dict[str, Any]) -> None:
-        with contextlib.suppress(*_SHAPE_ERRORS):
+        with contextlib.suppress(*SHAPE_ERRORS):
             self._chunk(chunk)
 
     def _chunk(self, chunk: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ Source: research facts PX-1 to PX-7, T227 to T230.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import with_cost
+from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,
@@ -41,9 +41,6 @@ _STOP: dict[str, StopReason] = {
     "aborted": "aborted",
 }
 _SENT_STOP = {"tool_calls": "toolUse", "redirected": "stop", "refusal": "stop"}
-_SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
-
-_raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 def context_to_proxy(context: LlmContext, messages: Any) -> dict[str, Any]:
@@ -112,7 +109,7 @@ class ProxyDecoder:
     def feed(self, data: str, event: str = "message") -> bool:
         """Take the data of one server-sent event; whether it was the last one worth reading."""
         try:
-            chunk, _ = _raw_decode(data)
+            chunk, _ = raw_decode(data)
         except (ValueError, RecursionError):
             if data.strip():
                 self.builder.warn("ignored_non_json_data")
@@ -122,7 +119,7 @@ class ProxyDecoder:
             if handler is not None:
                 try:
                     handler(self, chunk)
-                except _SHAPE_ERRORS:
+                except SHAPE_ERRORS:
                     self.builder.warn("ignored_event_of_unknown_shape")
         return self.is_finished
 

@@ -6,7 +6,6 @@ and the other way round (decoding rule 2).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +13,7 @@ from yiemagent.assistant_events import AssistantEvent
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import body_error, excerpt, make_error
+from yiemagent.llm.wire_json import raw_decode
 from yiemagent.messages import AssistantMessage
 from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpConnectionError, HttpError, HttpTimeout
 from yiemagent.net.sse import SseParser, read_event_batches
@@ -29,8 +29,6 @@ _MARGIN = b" \t\r\n\xef\xbb\xbf"
 _JSON = b"{["
 _SSE = b"deir:"
 """First bytes of a line of server-sent events: data, event, id, retry, a comment."""
-
-_raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class Decoder(Protocol):
@@ -105,7 +103,7 @@ def _first_bytes(response: HttpResponse) -> bytes:
 
 def _read_json(data: bytes, decoder: Decoder, source: str) -> None:
     try:
-        body, _ = _raw_decode(data.decode("utf-8-sig", "replace").lstrip())
+        body, _ = raw_decode(data.decode("utf-8-sig", "replace").lstrip())
     except (ValueError, RecursionError) as error:
         decoder.lost(_invalid(source, f"JSON that ends early or is broken ({error}): {excerpt(data)}"))
         return

@@ -7,7 +7,6 @@ only one of its kind: mixing two calls would be worse than an error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import openai_usage, with_cost
+from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason
 from yiemagent.model import ModelInfo
 
@@ -29,9 +29,6 @@ _INCOMPLETE: dict[str, StopReason] = {
     "max_tokens": "length",
     "content_filter": "refusal",
 }
-_SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
-
-_raw_decode = json.JSONDecoder(strict=False).raw_decode
 
 
 class ResponsesDecoder:
@@ -77,7 +74,7 @@ class ResponsesDecoder:
     def feed(self, data: str, event: str = "message") -> bool:
         """Take the data of one server-sent event; whether it was the last one worth reading."""
         try:
-            chunk, _ = _raw_decode(data)
+            chunk, _ = raw_decode(data)
         except (ValueError, RecursionError):
             if data.strip() and data.strip() != "[DONE]":
                 self.builder.warn("ignored_non_json_data")
@@ -92,7 +89,7 @@ class ResponsesDecoder:
         if handler is not None:
             try:
                 handler(self, chunk)
-            except _SHAPE_ERRORS as error:
+            except SHAPE_ERRORS as error:
                 self._failure = self._invalid(f"a {kind} of an unknown shape ({error})")
         return self.is_finished
 
@@ -111,7 +108,7 @@ class ResponsesDecoder:
             for index, item in enumerate(body["output"]):
                 self._item_done({"output_index": index, "item": item})
             self._ended({"response": body})
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._failure = self._invalid(f"an unknown shape ({error})")
 
     def lost(self, error: LlmError) -> None:

@@ -1,11 +1,18 @@
-"""JSON as bytes for the wire, whatever the text holds."""
+"""JSON to and from the wire, whatever the text holds."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-__all__ = ["to_wire"]
+__all__ = ["SHAPE_ERRORS", "raw_decode", "to_wire"]
+
+SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
+"""What reading an answer raises when it is not shaped as its dialect says."""
+
+raw_decode = json.JSONDecoder(strict=False).raw_decode
+"""Reads one JSON value and says where it ends; line ends inside texts are taken (A-16)."""
+
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
