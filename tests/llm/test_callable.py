@@ -228,3 +228,19 @@ def test_a_coroutine_is_refused(ask: Ask) -> None:
         CallableLlm(lambda request: "x", "x")  # type: ignore[arg-type]
     asked = ask(CallableLlm(lambda request: asynchronous(request)))
     assert asked.error.kind == "invalid_response"
+
+
+@pytest.mark.parametrize("function", [lambda: {"content": "x"}, lambda a, b: {}, lambda *, event_sink: {}])
+def test_a_function_that_takes_no_request_is_refused_at_once(function: Any) -> None:
+    """Bad input: at construction, with the way it is called."""
+    with pytest.raises(ConfigurationError, match=r"called as llm_call\(request, event_sink=\.\.\.\)"):
+        CallableLlm(function)
+
+
+@pytest.mark.parametrize("answer", [None, 5, [{"message": {"content": "x"}}], b"x", AssistantMessage(())])
+def test_an_answer_of_another_type_says_what_is_wanted(answer: Any, ask: Callable[..., Any]) -> None:
+    """Bad input from a model is an LlmError that a newcomer understands."""
+    asked = ask(CallableLlm(lambda request: answer))
+
+    assert asked.error.kind == "invalid_response"
+    assert f"returned {type(answer).__name__}; an llm_call returns the text, or a dict" in str(asked.error)

@@ -44,7 +44,7 @@ class CallableLlm:
             returns the request, or the list of its messages.
 
     Raises:
-        ConfigurationError: ``llm_call`` cannot be called, or is a coroutine function.
+        ConfigurationError: ``llm_call`` cannot be called like that, or is a coroutine function.
     """
 
     abortable = False
@@ -59,6 +59,7 @@ class CallableLlm:
                 raise ConfigurationError(f"{name} must be callable, got {function!r}")
             if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
                 raise ConfigurationError(f"{name} must be a plain function: an async one is never awaited")
+        _check_call(llm_call)
         self._call = llm_call
         self._format = format_msg_for_llm
         self._passes_sink = _accepts(llm_call, "event_sink")
@@ -111,6 +112,12 @@ class CallableLlm:
         if inspect.iscoroutine(response):
             response.close()
             raise make_error("invalid_response", f"{self._info.id} returned a coroutine, not an answer")
+        if not isinstance(response, (Mapping, str)):
+            raise make_error(
+                "invalid_response",
+                f"{self._info.id} returned {type(response).__name__}; an llm_call returns the text, or a "
+                'dict such as {"content": "..."} or a whole Chat Completions response',
+            )
         return response
 
     def _request(self, context: LlmContext, options: StreamOptions) -> Any:
@@ -125,6 +132,27 @@ class CallableLlm:
 
 def _no_sink(text: str, publish: bool = False) -> None:
     """Nobody listens."""
+
+
+def _check_call(llm_call: Callable[..., Any]) -> None:
+    """Find out now that it cannot be called, not at the first prompt.
+
+    Raises:
+        ConfigurationError: It does not take one request, with or without an ``event_sink``.
+    """
+    try:
+        signature = inspect.signature(llm_call)
+    except (TypeError, ValueError):
+        return  # A builtin without a signature.
+    sink = {"event_sink": _no_sink} if _accepts(llm_call, "event_sink") else {}
+    try:
+        signature.bind({}, **sink)
+    except TypeError as error:
+        name = getattr(llm_call, "__name__", type(llm_call).__name__)
+        raise ConfigurationError(
+            f"a model function is called as llm_call(request, event_sink=...), or llm_call(request) if it "
+            f"has no event_sink, which {name} cannot take: {error}"
+        ) from error
 
 
 def _accepts(function: Callable[..., Any], name: str) -> bool:
