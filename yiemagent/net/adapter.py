@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane"]
 
-_ONE_PACKET = 65_536
+_ONE_WRITE = 262_144
 """Bytes up to which head and body are joined, so that the server wakes once and not twice."""
 
 
@@ -179,7 +179,7 @@ class _WatchedConnection:
             super().request(*args, **kwargs)  # type: ignore[misc]
         finally:
             held, self._held = self._held, None
-        if sum(map(len, held)) <= _ONE_PACKET:
+        if sum(map(len, held)) <= _ONE_WRITE:
             held = [b"".join(held)]
         for data in held:
             super().send(data)  # type: ignore[misc]
