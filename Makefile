@@ -3,20 +3,26 @@ PYTHON ?= python3
 VENV ?= .venv
 PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
+INSTALLED = $(VENV)/.installed
+PIP = $(PY) -m pip install --quiet --disable-pip-version-check
 CORE = yiemagent/*.py,yiemagent/agent/*,yiemagent/loop/*,yiemagent/tools/*,yiemagent/context/*
 Q ?= Which wines have notes of oak and vanilla?
 
 .PHONY: demo chat test lint types imports unit stress bench conformance format clean
 
-$(READY): pyproject.toml
+$(INSTALLED): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	$(PIP) --editable .
+	touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
+	$(PIP) --editable '.[test,lint]'
 	touch $(READY)
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(PY) -m yiemagent demo "$(Q)"
 
-chat: $(READY)
+chat: $(INSTALLED)
 	$(PY) -m yiemagent chat
 
 test: lint types imports unit
