@@ -38,6 +38,7 @@ __all__ = [
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
+    "fold",
 ]
 
 

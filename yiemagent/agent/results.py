@@ -16,7 +16,7 @@ from yiemagent.frozen import dataclass
 from yiemagent.message_formats import message_to_openai
 from yiemagent.messages import AssistantMessage, Message, Usage
 
-__all__ = ["Response", "RunResult"]
+__all__ = ["Response", "RunResult", "response_error", "stopped_error"]
 
 
 @dataclass(frozen=True, slots=True)

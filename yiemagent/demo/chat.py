@@ -13,7 +13,7 @@ from yiemagent.demo.sommelier import ask
 if TYPE_CHECKING:
     from yiemagent.agent.agent import Agent
 
-__all__ = ["chat"]
+__all__ = ["ToolLine", "chat"]
 
 _PROMPT = "you> "
 _SETTLE = 10.0

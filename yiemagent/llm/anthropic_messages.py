@@ -26,7 +26,7 @@ from yiemagent.messages import (
     UserMessage,
 )
 
-__all__ = ["API", "AnthropicDialect", "assistant_blocks", "result_blocks", "user_blocks"]
+__all__ = ["API", "AnthropicDialect", "assistant_blocks", "result_blocks", "tool_names", "user_blocks"]
 
 API = "anthropic-messages"
 

@@ -27,7 +27,7 @@ from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage, 
 from yiemagent.model import LlmContext, StreamOptions, ToolSpec
 from yiemagent.tools.wire_schema import to_wire_schema
 
-__all__ = ["ChatRequests"]
+__all__ = ["ChatRequests", "tool_dict"]
 
 _RESERVED = frozenset({"model", "messages", "tools"})
 _KNOWN = "openai-chat.known"  # The note of the parts that the next request will have too.

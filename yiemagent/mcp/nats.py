@@ -30,7 +30,7 @@ from yiemagent.mcp.nats_options import NatsKeywords, NatsOptions, check_subject
 from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
 
-__all__ = ["McpNats", "NatsDialect", "NatsTransport"]
+__all__ = ["McpNats", "McpNatsKeywords", "NatsDialect", "NatsTransport"]
 
 NatsDialect: TypeAlias = Literal["yiem", "mcp"]
 

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.deadline import check_seconds
 
-__all__ = ["Login", "NatsKeywords", "NatsOptions", "Tls", "check_subject"]
+__all__ = ["Login", "NatsKeywords", "NatsOptions", "Tls", "bare_url", "check_subject"]
 
 Tls: TypeAlias = ssl.SSLContext | str | os.PathLike[str] | bool | None
 """A context, the file of the authorities to trust, True for the system's; None: if the server asks."""

@@ -12,7 +12,7 @@ from yiemagent.messages import ContentBlock, ImageContent, OpaqueContent, TextCo
 from yiemagent.tools.json_text import json_text, scrub_surrogates
 from yiemagent.tools.tool import Tool, ToolResult
 
-__all__ = ["encode_answer", "tool_listing", "wire_result"]
+__all__ = ["encode_answer", "has_output_schema", "tool_listing", "wire_result"]
 
 STRUCTURED_SINCE = "2025-06-18"
 ANNOTATIONS_SINCE = "2025-03-26"

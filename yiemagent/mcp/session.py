@@ -11,7 +11,7 @@ from yiemagent.mcp.headers import mirrored_headers
 from yiemagent.mcp.results import ServerInfo
 from yiemagent.mcp.transport import Connection
 
-__all__ = ["Offer", "Session"]
+__all__ = ["Offer", "Session", "request_headers", "request_meta"]
 
 _NO_HEADERS: dict[str, str] = {}
 

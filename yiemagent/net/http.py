@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from yiemagent.net.response import HttpResponse
     from yiemagent.net.target import Target
 
-__all__ = ["HttpClient", "Timeouts"]
+__all__ = ["HttpClient", "Timeouts", "checked_headers"]
 
 _TARGETS = 256
 """URLs whose settings are remembered at most."""

@@ -27,7 +27,9 @@ __all__ = [
     "Attributes",
     "answer_attributes",
     "messages_as_json",
+    "prompt_tokens",
     "provider_name",
+    "to_json",
     "usage_attributes",
 ]
 

@@ -26,7 +26,7 @@ from yiemagent.telemetry.delivery import Delivery
 from yiemagent.telemetry.records import REDACTED, Handler, Provenance, Record, sanitized
 from yiemagent.telemetry.runs import Runs
 
-__all__ = ["Introspection"]
+__all__ = ["Introspection", "error_kind_of", "error_type_of"]
 
 _LEFT: Final = ("aborted", "tool_timeout")
 """Error types of calls that did not end by themselves (T243)."""

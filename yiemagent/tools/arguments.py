@@ -24,6 +24,7 @@ __all__ = [
     "argument_error_text",
     "check_arguments",
     "malformed_arguments_text",
+    "plan_of",
     "prepare_call_arguments",
 ]
 

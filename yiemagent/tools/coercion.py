@@ -15,7 +15,20 @@ from typing import Any, TypeAlias
 
 from yiemagent.tools.argument_errors import ArgumentError, Path, flat_path, json_type
 
-__all__ = ["SCALAR_CHECKS", "Check", "Errors", "accepts", "copy_json", "decode_json_text", "wrong_type"]
+__all__ = [
+    "SCALAR_CHECKS",
+    "Check",
+    "Errors",
+    "accepts",
+    "check_boolean",
+    "check_integer",
+    "check_null",
+    "check_number",
+    "check_string",
+    "copy_json",
+    "decode_json_text",
+    "wrong_type",
+]
 
 Errors: TypeAlias = list[ArgumentError]
 Check: TypeAlias = Callable[[Any, Path, Errors, bool], Any]

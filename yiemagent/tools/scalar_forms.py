@@ -18,6 +18,7 @@ __all__ = [
     "UnsupportedType",
     "constrain",
     "enum_form",
+    "known_class_form",
     "literal_form",
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from yiemagent.demo.offline.intent import Wish, read_wish
 
-__all__ = ["Scene", "json_in", "read_scene", "text_of"]
+__all__ = ["Scene", "call_key", "json_in", "read_scene", "text_of"]
 
 _POINTING = frozenset({"details", "suits", "food_for", "similar"})
 _TAKES_LIMITS = frozenset({"search", "pair", "count", "prices", "more", "surprise", "stock"})

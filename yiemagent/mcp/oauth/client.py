@@ -17,7 +17,7 @@ from yiemagent.errors import ConfigurationError, McpAuthorizationError
 from yiemagent.mcp.oauth.jwt import ALGORITHMS, load_private_key, sign_jwt
 from yiemagent.mcp.oauth.metadata import AuthorizationServer
 
-__all__ = ["AuthMethod", "OAuthClient", "authenticate"]
+__all__ = ["AuthMethod", "OAuthClient", "authenticate", "choose_method"]
 
 AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
 
