@@ -94,7 +94,7 @@ class AnthropicDecoder:
             return False
         if not isinstance(chunk, dict):
             return False
-        kind = chunk.get("type") or event
+        kind = str(chunk.get("type") or event)
         if kind == "error" or chunk.get("error"):
             self._failure = body_error(chunk.get("error") or chunk, self._source)
             return True
@@ -222,7 +222,7 @@ class AnthropicDecoder:
         for slot, given in self._inputs:
             if not slot.text.strip() and isinstance(given, Mapping):
                 slot.take("", "", given)
-        reason = self._stop_reason
+        reason = None if self._stop_reason is None else str(self._stop_reason)
         stop = _STOP.get(reason, "stop") if reason is not None else "stop"
         ending = Ending(
             source=self._source,

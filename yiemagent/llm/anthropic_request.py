@@ -14,7 +14,7 @@ from yiemagent.llm.anthropic_messages import (
     user_blocks,
 )
 from yiemagent.llm.replay import repair_history
-from yiemagent.llm.wire_json import to_wire
+from yiemagent.llm.wire_json import message_to_wire, to_wire
 from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage
 from yiemagent.model import LlmContext, StreamOptions, ThinkingLevel, ToolSpec
 from yiemagent.tools.wire_schema import to_wire_schema
@@ -189,4 +189,4 @@ def _text(text: str) -> dict[str, str]:
 
 
 def _joined(blocks: list[dict[str, Any]]) -> bytes:
-    return b",".join(to_wire(block) for block in blocks)
+    return b",".join(message_to_wire(block) for block in blocks)

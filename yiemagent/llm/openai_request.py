@@ -22,7 +22,7 @@ from yiemagent.llm.openai_messages import (
 )
 from yiemagent.llm.reasoning import reasoning_params
 from yiemagent.llm.replay import is_sound, repair_history
-from yiemagent.llm.wire_json import to_wire
+from yiemagent.llm.wire_json import message_to_wire, to_wire
 from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
 from yiemagent.model import LlmContext, StreamOptions, ToolSpec
 from yiemagent.tools.wire_schema import to_wire_schema
@@ -200,7 +200,7 @@ class ChatRequests:
             data = assistant_dict(message, self.dialect)
         else:
             data = user_dict(message, self.dialect)
-        wire = (self._key, None if data is None else to_wire(data), images)
+        wire = (self._key, None if data is None else message_to_wire(data), images)
         object.__setattr__(message, "_wire", wire)
         return wire
 

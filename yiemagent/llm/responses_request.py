@@ -8,7 +8,7 @@ from typing import Any
 
 from yiemagent.llm.replay import repair_history
 from yiemagent.llm.responses_items import ResponsesDialect, items_of
-from yiemagent.llm.wire_json import to_wire
+from yiemagent.llm.wire_json import message_to_wire, to_wire
 from yiemagent.messages import LlmMessage
 from yiemagent.model import LlmContext, StreamOptions, ToolSpec
 from yiemagent.tools.wire_schema import to_wire_schema
@@ -62,7 +62,7 @@ class ResponsesRequests:
         return b",".join(parts)
 
     def _encode(self, message: LlmMessage) -> tuple[Any, bytes]:
-        wire = (self._key, b",".join(to_wire(item) for item in items_of(message, self.dialect)))
+        wire = (self._key, b",".join(message_to_wire(item) for item in items_of(message, self.dialect)))
         object.__setattr__(message, "_wire", wire)
         return wire
 

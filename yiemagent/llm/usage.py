@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -85,7 +86,7 @@ def known_model(model: str) -> Mapping[str, Any]:
 
 def _count(*values: Any) -> int | None:
     for value in values:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
             return int(value)
     return None
 

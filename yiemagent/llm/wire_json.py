@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["SHAPE_ERRORS", "raw_decode", "to_wire"]
+__all__ = ["SHAPE_ERRORS", "message_to_wire", "raw_decode", "to_wire"]
 
 SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
 """What reading an answer raises when it is not shaped as its dialect says."""
@@ -29,3 +29,14 @@ def to_wire(value: Any) -> bytes:
     except UnicodeEncodeError:
         # Joins surrogates that make a pair, and replaces those that do not.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")
+
+
+def message_to_wire(value: Any) -> bytes:
+    """As ``to_wire``, for what stands in a history: a number without a JSON form becomes null.
+
+    A provider may say ``1e999``; echoed as infinity it would fail every later request (C-34).
+    """
+    try:
+        return to_wire(value)
+    except ValueError:
+        return to_wire(json.loads(json.dumps(value), parse_constant=lambda name: None))
