@@ -351,8 +351,8 @@ def test_futures_of_a_stopped_agent_are_answered() -> None:
 def test_a_callback_of_a_future_may_use_the_agent() -> None:
     """D-03: it comes after the run, on the agent's thread."""
     seen: list[Any] = []
-    done = threading.Event()
-    with Agent(ScriptedLlm("1", "2")) as agent:
+    done, gate = threading.Event(), Gate()
+    with Agent(ScriptedLlm(say("1", before=gate), "2")) as agent:
 
         def callback(future: Any) -> None:
             seen.extend((future.result().text, agent.is_busy, agent.wait_for_idle(0)))
@@ -361,6 +361,7 @@ def test_a_callback_of_a_future_may_use_the_agent() -> None:
             done.set()
 
         agent.submit("a").add_done_callback(callback)
+        gate.open()
         assert done.wait(WAIT)
         assert agent.take_response(WAIT)["content"][0]["text"] == "2"
 
@@ -370,14 +371,15 @@ def test_a_callback_of_a_future_may_use_the_agent() -> None:
 def test_stopping_from_a_callback_does_not_wait_for_itself() -> None:
     """D-03: stop() on the agent's own thread returns False at once."""
     answered: list[bool] = []
-    done = threading.Event()
-    agent = Agent(ScriptedLlm("1"))
+    done, gate = threading.Event(), Gate()
+    agent = Agent(ScriptedLlm(say("1", before=gate)))
 
     def callback(future: Any) -> None:
         answered.append(agent.stop())
         done.set()
 
     agent.submit("a").add_done_callback(callback)
+    gate.open()
     assert done.wait(WAIT)
 
     assert answered == [False]

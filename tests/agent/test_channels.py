@@ -346,7 +346,7 @@ def test_a_full_input_channel_makes_a_prompt_wait_for_room(wait_spy: Callable[[A
         gate.open()
 
         waiting.get()
-        assert spy.notified[0] is True
+        assert all(spy.notified)
         assert taken(agent, INPUT_SIZE + 2)[-1] == str(INPUT_SIZE + 1)
 
 
@@ -377,6 +377,47 @@ def test_prompting_into_both_full_channels_raises_at_once() -> None:
         with pytest.raises(ChannelFull, match=r"call take_response\(\) before prompting again"):
             agent.prompt("one too many")
         assert len(taken(agent, OUTPUT_SIZE + INPUT_SIZE + 1)) == OUTPUT_SIZE + INPUT_SIZE + 1
+
+
+def test_a_prompt_that_waits_for_room_is_woken_when_one_before_it_is_withdrawn(
+    wait_spy: Callable[[Any, str], Any],
+) -> None:
+    """Decision 6: the run in progress goes on for as long as it likes."""
+    gate = Gate()
+    llm = ScriptedLlm(say("0", before=gate), *["x"] * INPUT_SIZE)
+    with Agent(llm) as agent:
+        agent.prompt("first")
+        gate.wait_entered()
+        futures = [agent.submit(str(number)) for number in range(INPUT_SIZE)]
+        spy = wait_spy(agent._channels, "changed")
+        waiting = run_in_thread(agent.prompt, "last")
+        spy.wait_for_waiter()
+        assert futures[3].cancel()
+
+        waiting.get()
+        assert all(spy.notified)
+        gate.open()
+        taken(agent, 2)
+
+
+@pytest.mark.parametrize("wake", ["take_response", "abort", "stop"])
+def test_a_loop_that_waits_for_room_is_woken(wake: str, wait_spy: Callable[[Any, str], Any]) -> None:
+    """Decision 6, D-21: by a taker, an abort or a stop, and not by its time slice."""
+    gate = Gate()
+    llm = ScriptedLlm(*map(str, range(OUTPUT_SIZE)), say("last", before=gate))
+    agent = Agent(llm)
+    for each in range(OUTPUT_SIZE + 1):
+        agent.prompt(str(each))
+    gate.wait_entered()
+    spy = wait_spy(agent._channels, "changed")
+    gate.open()
+    spy.wait_for_waiter()
+    getattr(agent, wake)()
+
+    assert agent.wait_for_idle(WAIT)
+    assert all(spy.notified)
+    assert len(taken(agent, OUTPUT_SIZE)) == OUTPUT_SIZE
+    agent.stop()
 
 
 @pytest.mark.parametrize("end", ["abort", "stop"])

@@ -254,6 +254,20 @@ def test_the_error_is_kept_until_the_next_run() -> None:
         assert agent.state.error_message is None
 
 
+def test_an_agent_is_busy_until_its_last_listener_is_done_and_idle_in_one_step() -> None:
+    """H4, F6, PI-77, AG-15, T16: no window in which it looks idle and is not."""
+    seen: list[tuple[bool, bool]] = []
+    with Agent(ScriptedLlm("1")) as agent:
+        agent.subscribe(lambda event: seen.append((agent.is_busy, agent.state.is_streaming)))
+        agent.prompt("a")
+        agent.wait_for_idle(WAIT)
+
+        assert set(seen) == {(True, True)}
+        assert agent.take_response(timeout=0)
+        assert agent.state.is_streaming is False
+        assert agent._live is None or agent.wait_for_idle(WAIT)
+
+
 def test_a_tool_that_raises_is_no_error_of_the_agent(tool: Any) -> None:
     """T22."""
     with Agent(ScriptedLlm(call("a"), "done"), tools=[tool("a", lambda *args: 1 / 0)]) as agent:

@@ -285,6 +285,36 @@ def test_an_event_sink_gets_readable_lines_without_deltas() -> None:
     assert Log("preparing", True).publish
 
 
+def test_the_library_prints_nothing_and_configures_no_logging(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tool: Any
+) -> None:
+    """Decision 28, D-31: no prompt, answer or tool output above DEBUG either."""
+    before = list(logging.getLogger().handlers)
+    with caplog.at_level(logging.INFO):
+        agent = Agent(ScriptedLlm(call("a"), "the secret answer"), tools=[tool("a", lambda *args: 1 / 0)])
+        with agent:
+            agent.run("the secret prompt")
+
+    assert capsys.readouterr() == ("", "")
+    assert logging.getLogger().handlers == before
+    assert "secret" not in caplog.text
+    assert any(isinstance(h, logging.NullHandler) for h in logging.getLogger("yiemagent").handlers)
+
+
+def test_a_slow_listener_holds_the_run_up_and_a_slow_reader_does_not_need_to(tool: Any) -> None:
+    """D-23, D-35: listeners are on the agent's thread; ``stream`` is for those who take their time."""
+    gate = Gate()
+    with Agent(ScriptedLlm("1")) as agent:
+        unsubscribe = agent.subscribe(lambda event: gate.block() if event.type == "turn_start" else None)
+        agent.prompt("a")
+        gate.wait_entered()
+        assert agent.is_busy
+        assert agent._channels.output == []
+        gate.open()
+        agent.take_response(WAIT)
+        unsubscribe()
+
+
 def test_a_sink_that_raises_is_contained(caplog: pytest.LogCaptureFixture) -> None:
     """D-22, runbook 2.1."""
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from yiemagent import Agent
+from yiemagent.agent.queues import Channels
+from yiemagent.agent.results import Response
+from yiemagent.agent.tickets import ActiveRun, Ticket
 from yiemagent.errors import LlmError, RunAborted
 from yiemagent.messages import Message, TextContent, UserMessage
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, fail, run_in_thread, say
@@ -160,6 +163,59 @@ def test_queues_can_be_cleared_apart_and_together(tool: Any) -> None:
             assert asked(agent) == expected
             assert len(result.responses) == (2 if "f" in expected else 1)
             assert agent.has_queued_messages is False
+
+
+def test_a_poll_of_a_run_that_is_over_takes_nothing() -> None:
+    """AG-31, T56, F4: only the run in progress may take; the queue is left alone."""
+    channels = Channels()
+    old = ActiveRun(Ticket(()))
+    channels.accept_steering([UserMessage((TextContent("s"),))])
+    channels.accept_follow_up(Ticket(()))
+
+    assert channels.poll_steering(old) == ()
+    assert channels.poll_follow_ups(old, lambda: Response("completed")) == ()
+    assert len(channels.steering) == len(channels.follow_ups) == 1
+
+
+def test_whether_a_run_ends_and_whether_a_message_joins_it_is_one_decision() -> None:
+    """F-14, X5: not while something is queued; and what comes afterwards does not join."""
+    channels = Channels()
+    channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    run = channels.next_run(0)
+    assert run is not None
+    message = UserMessage((TextContent("s"),))
+
+    assert channels.accept_steering([message]) is True
+    assert channels.try_finish(run) is False
+    assert channels.poll_steering(run) == (message,)
+    assert channels.accept_follow_up(Ticket((message,))) is True
+    assert channels.try_finish(run) is False
+    assert channels.poll_follow_ups(run, lambda: Response("completed")) == [message]
+    assert channels.try_finish(run) is True
+    assert channels.accept_follow_up(Ticket(())) is channels.accept_steering([message]) is False
+
+
+def test_follow_ups_wait_until_no_steering_is_pending() -> None:
+    """S6, T48: steering that came after the last poll goes first."""
+    channels = Channels()
+    channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    run = channels.next_run(0)
+    assert run is not None
+    channels.accept_follow_up(Ticket(()))
+    channels.accept_steering([UserMessage((TextContent("s"),))])
+
+    assert channels.poll_follow_ups(run, lambda: Response("completed")) == ()
+    assert channels.output == []
+
+
+def test_the_end_of_a_run_waits_for_nobody() -> None:
+    """F1, F3, F5, T53, T54, T55: one lock decides; there is no poll to be late for."""
+    with Agent(ScriptedLlm("1", "2")) as agent:
+        agent.prompt("a")
+        assert agent.wait_for_idle(WAIT)
+        assert agent.follow_up("b") is False
+
+        assert [agent.take_response(WAIT)["content"][0]["text"] for _ in range(2)] == ["1", "2"]
 
 
 # -- left over ---------------------------------------------------------------------------

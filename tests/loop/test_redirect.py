@@ -190,6 +190,22 @@ def test_a_redirect_whose_message_was_cleared_asks_again_all_the_same(run: Run) 
     gate.open()
 
 
+def test_one_redirect_after_the_other_is_taken(run: Run) -> None:
+    """R5: as often as the caller asks; the limits of the run hold for them too."""
+    steering, gates = Steering(), [Gate() for _ in range(5)]
+    llm = ScriptedLlm(*(say("late", before=gate) for gate in gates), "done")
+    outcome = run_in_thread(run, "go", llm=llm, **steering.config)
+    for number, gate in enumerate(gates):
+        gate.wait_entered()
+        steering.correct(str(number))
+
+    ran = outcome.get()
+    assert ran.messages[-1].text == "done"
+    assert [message.text for message in llm.requests[-1].messages] == ["go", "0", "1", "2", "3", "4"]
+    for gate in gates:
+        gate.open()
+
+
 def test_a_redirect_is_no_abort(run: Run) -> None:
     """T71, T72: the run's own signal is not touched."""
     signal, steering, gate = AbortSignal(), Steering(), Gate()

@@ -13,6 +13,7 @@ from yiemagent.events import MessageEnd, MessageStart, ToolExecutionUpdate
 from yiemagent.messages import TextContent, ToolCall, UserMessage
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, calls, run_in_thread, say
 from yiemagent.tools.pool import ToolThreads
+from yiemagent.tools.tool import ToolResult
 
 Run = Callable[..., Any]
 
@@ -398,6 +399,20 @@ def test_tools_that_were_left_are_counted_until_they_end(tool: Any) -> None:
     while threads.abandoned:
         threading.Event().wait(0.001)
     threads.close()
+
+
+def test_a_tool_that_asks_for_the_end_during_the_abort_ends_the_run_once(run: Run, tool: Any) -> None:
+    """PI-67, PI-61: the abort itself kills nothing; the status is that of the abort."""
+    signal = AbortSignal()
+
+    def ends(*args: Any) -> ToolResult:
+        signal.abort()
+        return ToolResult("x", terminate=True)  # type: ignore[arg-type]
+
+    ran = run("go", llm=ScriptedLlm(calls(t(1))), tools=[tool("a", ends)], signal=signal)
+
+    assert ran.trace.endswith("X+t1 X.t1 M+r1 M.r1 TE[r1] AE[u,a,r1]:aborted")
+    assert ran.results[0].is_error is False
 
 
 # -- between turns -----------------------------------------------------------------------
