@@ -13,6 +13,7 @@ import functools
 import logging
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ def _nothing() -> None:
     return None
 
 
-class DuplexConnection:
+class DuplexConnection(ABC):
     """The half of a ``Connection`` that is the same on every duplex wire.
 
     Args:
@@ -54,13 +55,13 @@ class DuplexConnection:
 
     # --- what a wire provides
 
+    @abstractmethod
     def _post(self, message: Message) -> None:
         """Hand *message* to the wire without ever blocking."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shut(self, timeout: float) -> None:
         """End the wire; called once."""
-        raise NotImplementedError
 
     # A wire may let a caller that waits read for everybody. The caller begins before it posts,
     # and ends before it runs anybody's callback.
@@ -71,12 +72,15 @@ class DuplexConnection:
 
     def _read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
         """Read until *wanted* says no, the deadline may have passed, or ``_interrupt_reading``."""
+        return None
 
     def _end_reading(self) -> None:
         """Let others read."""
+        return None
 
     def _interrupt_reading(self) -> None:
         """End ``_read_while`` early, whoever is in it."""
+        return None
 
     def _detail(self) -> str:
         """What may explain a silence, to be appended to a message; empty or beginning with a space."""
@@ -91,6 +95,7 @@ class DuplexConnection:
 
     def established(self, version: str) -> None:
         """Nothing depends on the version here."""
+        return None
 
     def exchange(
         self,

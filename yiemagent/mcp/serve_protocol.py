@@ -9,6 +9,7 @@ Source: protocol versions 2024-11-05 to 2026-07-28.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -41,7 +42,7 @@ CACHEABLE = {
 }
 
 
-class MessageServer:
+class MessageServer(ABC):
     """Takes JSON-RPC messages of any era and answers them. Any thread may call any method.
 
     A subclass says who it is and answers the methods that it has.
@@ -49,22 +50,23 @@ class MessageServer:
 
     # --- what a subclass says
 
+    @abstractmethod
     def info(self) -> Mapping[str, Any]:
         """``serverInfo``: name, version and perhaps title."""
-        raise NotImplementedError
 
+    @abstractmethod
     def capabilities(self) -> Mapping[str, Any]:
         """What clients are told they may ask for."""
-        raise NotImplementedError
 
     def instructions(self) -> str | None:
         """How to use the server, for the client's model."""
         return None
 
+    @abstractmethod
     def takes_long(self, method: str) -> bool:
         """Whether *method* may block; it is then run by the wire's ``run``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, incoming: Incoming) -> dict[str, Any]:
         """The result of a request.
 
@@ -72,7 +74,6 @@ class MessageServer:
             Refusal: It is answered with this error.
             Exception: Anything else becomes an internal error with its text.
         """
-        raise NotImplementedError
 
     def schema_of(self, tool_name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, when it is known without asking anybody."""
