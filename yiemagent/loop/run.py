@@ -70,11 +70,13 @@ def run_agent_loop(
         with the status and the error.
 
     Raises:
+        TypeError: One of *prompts* is no message.
         KeyboardInterrupt: Ctrl-C, when this is the main thread; the run was aborted first, and its
             ``AgentEnd`` emitted.
 
     Source: AgentCore runAgentLoop; research facts 1 to 18.
     """
+    given = _messages(prompts)
     own_threads = threads or ToolThreads()
     outer = enclosing_scope()
     budget = Budget(config.limits, outer.budget if outer is not None else None)
@@ -95,13 +97,21 @@ def run_agent_loop(
     scope = RunScope(config.owner, run_signal, budget, outer)
     token = current_scope.set(scope)
     try:
-        return _drive(run, list(prompts))
+        return _drive(run, given)
     finally:
         scope.over = True
         current_scope.reset(token)
         unlink()
         if threads is None:
             own_threads.close()
+
+
+def _messages(prompts: Iterable[Message]) -> list[Message]:
+    given = list(prompts)
+    for prompt in given:
+        if not isinstance(prompt, Message):
+            raise TypeError(f"prompts must be messages such as UserMessage, got {type(prompt).__name__}")
+    return given
 
 
 def _run_signal(signal: AbortSignal | None) -> tuple[AbortSignal, Callable[[], None]]:
@@ -155,7 +165,7 @@ def agent_loop(
         Cancelling the stream aborts the run. A reader that falls *max_queue* events behind
         holds the run up.
     """
-    return _start(list(prompts), context, config, signal, stream_fn, max_queue)
+    return _start(_messages(prompts), context, config, signal, stream_fn, max_queue)
 
 
 def agent_loop_continue(
