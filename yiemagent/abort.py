@@ -24,7 +24,7 @@ class AbortSignal:
     Args:
         parent: A signal whose abort aborts this one too, with the same reason.
 
-    Source: SP-022, research facts AS-1 to AS-6 (H6: never cleared).
+    Source: SP-022, AS-1 to AS-6 (H6: never cleared).
     """
 
     __slots__ = ("__weakref__", "_aborted", "_callbacks", "_changed", "_lock", "_reason", "_unlink")

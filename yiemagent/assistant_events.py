@@ -1,6 +1,6 @@
 """What a model call yields: one start, block starts, deltas and ends, and one terminal event.
 
-The contract between ``Llm.stream`` and the loop (research facts 89, 15 to 17, ST-5). Events
+The contract between ``Llm.stream`` and the loop (PI-89, PI-15 to PI-17, ST-5). Events
 carry only what is new; ``PartialMessage`` folds them, so that a stream of n deltas costs n
 steps and an earlier event never changes afterwards.
 """

@@ -4,7 +4,7 @@ A full stream holds its producer up (``when_full="block"``, the default: backpre
 the event (``"error"``), or drops the oldest or the newest. The terminal event is delivered
 under every policy. Buffered events stay readable after a cancel.
 
-Source: research facts ES-1 to ES-17, T160 to T193.
+Source: ES-1 to ES-17, T160 to T193.
 """
 
 from __future__ import annotations

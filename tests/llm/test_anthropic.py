@@ -260,7 +260,7 @@ def test_a_history_with_calls_and_no_tools_still_declares_them(
 def test_parameters_follow_the_options(
     serve: Callable[..., Any], ask: Callable[..., Any], options: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    """Research facts 87 and 2.3: budgets leave room for the answer; no temperature beside thinking."""
+    """PI-87 and PI-2.3: budgets leave room for the answer; no temperature beside thinking."""
     recorder = Recorder()
 
     ask(model(serve(recorder).url), want_deltas=False, **options)

@@ -57,7 +57,7 @@ def decode(chat: Callable[..., Any], ask: Callable[..., Any]) -> Callable[..., A
 def test_a_call_is_read_from_where_it_is(
     decode: Callable[..., Any], message: Any, content: Any, whole: bool
 ) -> None:
-    """A-29, A-85, research facts 2.2; the same in a stream and in one piece."""
+    """A-29, A-85, PI-2.2; the same in a stream and in one piece."""
     calls = decode(message, whole=whole, finish="tool_calls").message.tool_calls
 
     assert [(call.name, dict(call.arguments)) for call in calls] == content
@@ -89,7 +89,7 @@ def test_a_call_without_a_name_is_kept_for_the_model_to_read_about(decode: Calla
 
 
 def test_the_order_of_blocks_is_that_of_their_first_appearance(decode: Callable[..., Any]) -> None:
-    """Text and calls may be interleaved; all text is one block (research facts 2.2)."""
+    """Text and calls may be interleaved; all text is one block (PI-2.2)."""
     piece = {"index": 0, "id": "c1", "function": {"name": "weather", "arguments": '{"a"'}}
     rest = {"index": 0, "function": {"arguments": ": 1}"}}
     asked = decode(
@@ -113,7 +113,7 @@ def test_the_order_of_blocks_is_that_of_their_first_appearance(decode: Callable[
 
 
 def test_reasoning_details_are_kept_verbatim_and_merged(decode: Callable[..., Any]) -> None:
-    """Research facts 2.2: in order, continued items grow; their text is the reasoning."""
+    """PI-2.2: in order, continued items grow; their text is the reasoning."""
     asked = decode(
         {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "one "}]},
         {"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "two", "signature": "s"}]},
@@ -157,7 +157,7 @@ def test_finish_reasons_are_read_in_their_spellings(
 
 @pytest.mark.parametrize("finish", ["error", "network_error"])
 def test_an_error_as_finish_reason_is_a_failure(decode: Callable[..., Any], finish: str) -> None:
-    """Research facts 2.2: the partial text is attached."""
+    """PI-2.2: the partial text is attached."""
     asked = decode({"content": "half"}, finish=finish)
 
     assert (asked.error.kind, asked.error.retryable) == ("provider_error", True)
@@ -221,7 +221,7 @@ def test_only_the_first_of_several_choices_is_read(
 
 
 def test_usage_may_stand_beside_the_choice(chat: Callable[..., Any], ask: Callable[..., Any]) -> None:
-    """Research facts 2.2: Moonshot puts it there."""
+    """PI-2.2: Moonshot puts it there."""
     choice = {"delta": {"content": "x"}, "finish_reason": "stop", "usage": {"prompt_tokens": 3}}
     llm, _ = chat(lambda request: request.stream([f"data: {json.dumps({'choices': [choice]})}\n\n"]))
 

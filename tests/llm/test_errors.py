@@ -52,7 +52,7 @@ NOT_OVERFLOWS = [
 
 @pytest.mark.parametrize("text", OVERFLOWS)
 def test_overflow_is_recognised_in_its_many_wordings(text: str) -> None:
-    """C-38, research fact 95: as an error of its own, never retried unchanged."""
+    """C-38, PI-95: as an error of its own, never retried unchanged."""
     for error in (
         http_error(400, {}, f'{{"error": {{"message": "{text}"}}}}'.encode(), "p"),
         body_error(text, "p"),
@@ -63,7 +63,7 @@ def test_overflow_is_recognised_in_its_many_wordings(text: str) -> None:
 
 @pytest.mark.parametrize("text", NOT_OVERFLOWS)
 def test_throttling_is_not_taken_for_overflow(text: str) -> None:
-    """Research fact 95: the wordings overlap."""
+    """PI-95: the wordings overlap."""
     assert not is_overflow(text)
 
 
@@ -189,7 +189,7 @@ def test_a_long_body_is_cut() -> None:
     ],
 )
 def test_an_error_inside_an_answer_is_classified(payload: Any, kind: str, retryable: bool) -> None:
-    """Decoding rule 3; a number must be a whole word to be a status (research facts 2.2)."""
+    """Decoding rule 3; a number must be a whole word to be a status (PI-2.2)."""
     error = body_error(payload, "p")
 
     assert (error.kind, error.retryable) == (kind, retryable)
@@ -197,7 +197,7 @@ def test_an_error_inside_an_answer_is_classified(payload: Any, kind: str, retrya
 
 @pytest.mark.parametrize(("verdict", "retryable"), [("true", True), ("false", False)])
 def test_the_provider_has_the_last_word_on_retries(verdict: str, retryable: bool) -> None:
-    """Research fact 93: ``x-should-retry``."""
+    """PI-93: ``x-should-retry``."""
     assert http_error(400 if retryable else 500, {"x-should-retry": verdict}, b"", "p").retryable is retryable
 
 
@@ -244,7 +244,7 @@ def test_a_wait_is_read_from_the_words_of_an_error(text: str, seconds: float | N
 
 
 def test_backoff_doubles_and_is_capped() -> None:
-    """Research fact 93: min(0.5 * 2^n, 8) seconds minus up to a quarter."""
+    """PI-93: min(0.5 * 2^n, 8) seconds minus up to a quarter."""
     policy = RetryPolicy(retries=7, jitter=lambda: 0.0)
     lucky = RetryPolicy(retries=7, jitter=lambda: 1.0)
 

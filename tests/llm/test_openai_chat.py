@@ -668,7 +668,7 @@ def test_an_answer_of_a_known_model_has_a_cost(chat: Chat, ask: Ask) -> None:
 
 
 def test_an_empty_answer_to_a_full_window_is_an_overflow(chat: Chat, ask: Ask) -> None:
-    """C-38, research fact 95: a local server with a small window says nothing at all."""
+    """C-38, PI-95: a local server with a small window says nothing at all."""
     usage = {"prompt_tokens": 4096, "completion_tokens": 0}
     body = {"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": usage}
     llm, _ = chat(lambda request: request.reply(body), info={"context_window": 4096})

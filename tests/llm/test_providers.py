@@ -150,7 +150,7 @@ def test_a_complaint_changes_what_it_is_about(complaint: str, field: str, value:
     "call_id", ["call_abc", "toolu_01", "functions.f:0", "a|b", "x" * 100, "é", "", "abcdefghi"]
 )
 def test_ids_are_mapped_alike_every_time_and_apart(call_id: str) -> None:
-    """C-33, research fact 92."""
+    """C-33, PI-92."""
     mistral, openai, anthropic = (legal_id(call_id, rule) for rule in ("mistral", "openai", "anthropic"))  # type: ignore[arg-type]
 
     assert len(mistral) == 9
@@ -199,5 +199,5 @@ def test_known_models_are_found_by_their_usual_names() -> None:
     ],
 )
 def test_usage_is_read_from_where_servers_put_it(raw: Any, usage: Usage | None) -> None:
-    """A-56, research facts 2.2; what is not said is None, not 0."""
+    """A-56, PI-2.2; what is not said is None, not 0."""
     assert openai_usage(raw) == usage

@@ -106,7 +106,7 @@ def test_what_was_asked_for_is_sent(sent: Callable[..., Any]) -> None:
 
 
 def test_a_stream_asks_for_usage(sent: Callable[..., Any]) -> None:
-    """Without it local servers count nothing (research facts 2.2)."""
+    """Without it local servers count nothing (PI-2.2)."""
     body = sent(want_deltas=True)
 
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
@@ -203,7 +203,7 @@ def test_images_of_tool_results_follow_the_results_in_one_user_message(sent: Cal
 
 
 def test_a_model_that_cannot_see_is_told_so(sent: Callable[..., Any]) -> None:
-    """Research fact 91: one line for a run of images."""
+    """PI-91: one line for a run of images."""
     history = [UserMessage((TextContent("a"), PIXEL, PIXEL)), calling("c1"), result("c1", PIXEL)]
 
     user, _, tool = sent(history, info={"supports_images": False})["messages"]

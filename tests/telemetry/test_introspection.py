@@ -63,7 +63,7 @@ def without_durations(payload):
 
 
 def test_a_run_is_told_from_start_to_end():
-    """Lemon fact 1.14: start, turns, tools, end."""
+    """PI-1.14: start, turns, tools, end."""
     records = run(calls(call("look")), "SECRET answer")
 
     assert types(records) == [

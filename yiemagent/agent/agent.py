@@ -123,7 +123,7 @@ class Agent(ConstructedAgent):
         Raises:
             AgentStopped, ConfigurationError, TypeError: As for ``prompt``.
 
-        Source: decision 8; research facts 50 to 55.
+        Source: decision 8; PI-50 to PI-55.
         """
         return self._channels.accept_steering(as_user_messages(message))
 
@@ -135,7 +135,7 @@ class Agent(ConstructedAgent):
         Returns:
             Whether it joined the run in progress.
 
-        Source: decision 9; research facts R1 to R8.
+        Source: decision 9; R1 to R8.
         """
         messages = as_user_messages(message)
         live = self._live

@@ -1,6 +1,6 @@
 """AgentRegistry: find live agents by who they are, keyed ``(session_id, role, index)``.
 
-Source: research facts RG-1 to RG-4, T217 to T222.
+Source: RG-1 to RG-4, T217 to T222.
 """
 
 from __future__ import annotations

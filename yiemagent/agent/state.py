@@ -26,7 +26,7 @@ __all__ = ["AgentState", "StateReducer"]
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """A snapshot; it never changes (research facts 75, AG-11)."""
+    """A snapshot; it never changes (PI-75, AG-11)."""
 
     system_prompt: str
     model: Llm

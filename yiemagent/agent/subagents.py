@@ -1,6 +1,6 @@
 """SubagentPool: start, find and stop agents together. They are never restarted.
 
-Source: research facts SB-1 to SB-4, T223 to T226.
+Source: SB-1 to SB-4, T223 to T226.
 """
 
 from __future__ import annotations

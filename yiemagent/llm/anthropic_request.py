@@ -159,7 +159,7 @@ class AnthropicRequests:
 
 
 def thinking_budget(level: ThinkingLevel | None, budgets: Mapping[str, int] | None) -> int | None:
-    """Tokens to think with at *level*; None for not at all (research fact 87)."""
+    """Tokens to think with at *level*; None for not at all (PI-87)."""
     if level is None or level == "off":
         return None
     return max(LEAST_ANSWER, (budgets or {}).get(level, BUDGETS[level]))

@@ -1,6 +1,6 @@
 """What statuses, codes and words of providers' errors mean: kind, and whether to try again.
 
-Data only; ``errors`` says in which order they are looked at. Source: research facts 93 and 94.
+Data only; ``errors`` says in which order they are looked at. Source: PI-93 and PI-94.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The many wordings of "your request is longer than the context window".
 
 Looked at before any retry: the same request would fail again, a shorter one may pass (C-38,
-research fact 95).
+PI-95).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ProxyModel(HttpModel):
     Raises:
         ConfigurationError: A value cannot work; the message says which and why.
 
-    Source: research facts PX-1 to PX-7.
+    Source: PX-1 to PX-7.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The request and the answer of the SSE proxy protocol: stripped events in camel case. Pure.
 
-Source: research facts PX-1 to PX-7, T227 to T230.
+Source: PX-1 to PX-7, T227 to T230.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def repair_history(messages: Sequence[LlmMessage]) -> Sequence[LlmMessage]:
 def legal_id(call_id: str, rule: IdRule) -> str:
     """The id that stands for *call_id* at a provider; the same for the same one, different for others.
 
-    Source: research fact 92, case C-33.
+    Source: PI-92, case C-33.
     """
     if rule == "any":
         return call_id

@@ -25,7 +25,7 @@ _IN_TEXT = re.compile(
 class RetryPolicy:
     """How often, and how long to wait in between.
 
-    Source: research fact 93, cases A-51, A-52, F-08.
+    Source: PI-93, cases A-51, A-52, F-08.
     """
 
     retries: int = 2

@@ -20,7 +20,7 @@ def openai_usage(raw: Any) -> Usage | None:
     """Usage from a Chat Completions ``usage`` object; None when it says nothing (A-56, B-22).
 
     Cached tokens are taken out of the prompt's, reasoning tokens are part of the completion's
-    (research facts 90 and 2.2).
+    (PI-90 and PI-2.2).
     """
     if not isinstance(raw, Mapping):
         return None

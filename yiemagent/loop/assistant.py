@@ -95,7 +95,7 @@ def _ask(run: LoopRun, call_signal: AbortSignal) -> Answer:
     try:
         context, options = build_request(run, call_signal)
     except YiemAgentError as error:
-        aborted = run.signal.aborted  # An abort may be why the hook failed (research fact 70).
+        aborted = run.signal.aborted  # An abort may be why the hook failed (PI-70).
         plain = _plain("aborted", ABORTED_TEXT) if aborted else _plain("error", str(error))
         return _deliver(run, Answer(plain, None if aborted else error), started=False)
     if not call_signal.aborted and not run.expire():

@@ -17,7 +17,7 @@ class Redirect:
 
     Whoever redirects queues its message first and raises the request second; the loop clears
     the request first and polls second. So a message is either polled, or its request cancels
-    the call that was made without it (research facts R1, R2).
+    the call that was made without it (R1, R2).
     """
 
     __slots__ = ("_call", "_lock", "_wanted")

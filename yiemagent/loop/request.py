@@ -1,6 +1,6 @@
 """From the history to one request: the hooks of the configuration in their order.
 
-Order (research facts 12, ST-2): prepare_context, transform_context, validation,
+Order (PI-12, ST-2): prepare_context, transform_context, validation,
 convert_to_llm, get_api_key. What fails here is the answer's error; the model is not asked.
 """
 

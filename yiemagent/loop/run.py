@@ -74,7 +74,7 @@ def run_agent_loop(
         KeyboardInterrupt: Ctrl-C, when this is the main thread; the run was aborted first, and its
             ``AgentEnd`` emitted.
 
-    Source: AgentCore runAgentLoop; research facts 1 to 18.
+    Source: AgentCore runAgentLoop; PI-1 to PI-18.
     """
     given = _messages(prompts)
     own_threads = threads or ToolThreads()

@@ -39,7 +39,7 @@ def execute_tool_calls(
     """Run *calls*, which are those of *message*; never raises for what a tool or hook does.
 
     One result message per call is delivered, in call order. They stand in the history only
-    when the batch is over: no hook of the batch sees a result of it (research fact 27).
+    when the batch is over: no hook of the batch sees a result of it (PI-27).
     """
     context = run.offered_context()
     if len(calls) > 1 and _side_by_side(run, calls):

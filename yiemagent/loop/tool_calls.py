@@ -209,7 +209,7 @@ def timed_out_result(name: str, seconds: float) -> ToolResult:
 
 
 def not_started_outcome(error: BaseException) -> ExecutedOutcome:
-    """Of a call for which no thread could be had (lemon fact TC-28)."""
+    """Of a call for which no thread could be had (TC-28)."""
     return ExecutedOutcome(error_result(f"Tool failed to start: {error}", "tool_start_failed"), True)
 
 

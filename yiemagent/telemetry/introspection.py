@@ -67,7 +67,7 @@ class Introspection:
     Raises:
         ConfigurationError: A handler is not callable, or *queue_size* is below 1.
 
-    Source: lemon facts TL-1, TL-2; T243 to T245.
+    Source: TL-1, TL-2; T243 to T245.
     """
 
     def __init__(
