@@ -687,3 +687,15 @@ def test_a_tool_that_waits_sees_a_live_signal(run: Run, tool: Any) -> None:
     assert seen[0].aborted is False
     assert seen[0].wait(0) is False
     assert WAIT > 0
+
+
+def test_a_tool_that_ends_itself_on_abort_is_told_as_one_that_had_started(run: Run, tool: Any) -> None:
+    """F-11: ``raise_if_aborted`` in a tool; nothing of it goes on, so the text says no more."""
+
+    def gives_up(*args: Any) -> Any:
+        raise RunAborted("Operation aborted")
+
+    ran = run("go", llm=ScriptedLlm(calls(t(1)), "done"), tools=[tool("a", gives_up)])
+
+    assert ran.results[0].text == "Operation aborted"
+    assert ran.results[0].details == {"error_type": "aborted", "started": True}

@@ -137,8 +137,8 @@ def execute_prepared_tool_call(
             with nullcontext() if around is None else around(_tool_context(prepared, on_update, event_sink)):
                 value = _execute(tool, call.id, prepared.args, prepared.signal, on_update)
                 result = as_tool_result(value)
-        except RunAborted:
-            return ExecutedOutcome(aborted_result(), True)
+        except RunAborted:  # It ended by itself, as asked: nothing of it goes on.
+            return ExecutedOutcome(error_result("Operation aborted", "aborted", started=True), True)
         except InvalidArguments as error:  # A value that the function's own types refuse.
             return ExecutedOutcome(_invalid_result(error), True)
         except BaseException as error:
