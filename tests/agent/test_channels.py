@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from yiemagent import Agent
-from yiemagent.agent.queues import FOLLOW_UP_SIZE, INPUT_SIZE, OUTPUT_SIZE
+from yiemagent.agent.queues import FOLLOW_UP_SIZE, INPUT_SIZE, OUTPUT_SIZE, Channels
+from yiemagent.agent.tickets import Ticket
 from yiemagent.errors import (
     AgentBusy,
     AgentStopped,
@@ -377,6 +378,22 @@ def test_prompting_into_both_full_channels_raises_at_once() -> None:
         with pytest.raises(ChannelFull, match=r"call take_response\(\) before prompting again"):
             agent.prompt("one too many")
         assert len(taken(agent, OUTPUT_SIZE + INPUT_SIZE + 1)) == OUTPUT_SIZE + INPUT_SIZE + 1
+
+
+def test_a_prompt_that_waits_for_room_is_woken_when_a_run_takes_one(
+    wait_spy: Callable[[Any, str], Any],
+) -> None:
+    """Decision 6."""
+    channels = Channels()
+    for _ in range(INPUT_SIZE):
+        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    spy = wait_spy(channels, "changed")
+    waiting = run_in_thread(channels.accept_prompt, Ticket(()), deadline=None, timeout=None)
+    spy.wait_for_waiter()
+    channels.next_run(0)
+
+    waiting.get()
+    assert spy.notified == [True]
 
 
 def test_a_prompt_that_waits_for_room_is_woken_when_one_before_it_is_withdrawn(

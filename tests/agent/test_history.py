@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from yiemagent import Agent, AgentState
+from yiemagent.agent.queues import Channels
 from yiemagent.errors import AgentBusy, CannotContinue, ConfigurationError, LlmError, WaitTimeout
 from yiemagent.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
 from yiemagent.message_formats import messages_from_json, messages_to_json
@@ -141,6 +142,16 @@ def test_reset_while_busy_is_refused() -> None:
         agent.take_response(WAIT)
         agent.wait_for_idle()
         agent.reset()
+
+
+@pytest.mark.parametrize("verb", ["reset", "replace_history"])
+def test_the_history_is_changed_under_the_lock_that_starts_runs(verb: str) -> None:
+    """H8: no run can begin between looking and changing."""
+    channels = Channels()
+    free: list[bool] = []
+    getattr(channels, verb)(lambda: free.append(run_in_thread(channels.lock.acquire, blocking=False).get()))
+
+    assert free == [False]
 
 
 @pytest.mark.threads

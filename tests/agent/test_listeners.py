@@ -10,9 +10,9 @@ import pytest
 
 from yiemagent import Agent
 from yiemagent.abort import AbortSignal
-from yiemagent.errors import ConfigurationError, RunAborted
+from yiemagent.errors import ConfigurationError, LlmError, RunAborted
 from yiemagent.events import Log
-from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, run_in_thread, say
+from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, fail, run_in_thread, say
 
 
 def test_listeners_are_called_one_after_the_other_before_the_loop_goes_on(tool: Any) -> None:
@@ -246,18 +246,19 @@ def test_a_prompt_from_the_last_listener_is_a_clean_new_run() -> None:
         assert [agent.take_response(WAIT)["content"][0]["text"] for _ in range(3)] == ["1", "2", "3"]
 
 
-def test_a_message_accepted_as_the_run_ends_does_not_claim_to_have_joined() -> None:
-    """Issue: follow_up and steer say whether the message joined the run."""
+@pytest.mark.parametrize("script", [("1", "2"), (fail(LlmError("no")), "2")], ids=["completed", "failed"])
+def test_a_message_accepted_as_the_run_ends_does_not_claim_to_have_joined(script: Any) -> None:
+    """Issue: follow_up and steer say whether the message joined the run, however it ended."""
     joined: list[bool] = []
 
     def listener(event: Any) -> None:
         if event.type == "agent_end" and not joined:
             joined.extend((agent.follow_up("b"), agent.steer("s")))
 
-    agent = Agent(ScriptedLlm("1", "2"))
+    agent = Agent(ScriptedLlm(*script))
     agent.subscribe(listener)
     with agent:
-        agent.run("a")
+        agent.submit("a").exception(WAIT)
         agent.take_response(WAIT)
 
     assert joined == [False, False]
