@@ -6,6 +6,8 @@ Names load when they are first used: importing this package loads neither reques
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,3 +89,19 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps ``serve_http`` and its like the functions, though modules of the same name hold them.
+
+    Importing such a module sets it as an attribute of this package; whoever imported the module
+    first would make everybody else's ``from yiemagent.mcp import serve_http`` give the module.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOME_OF and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
