@@ -286,6 +286,11 @@ threading.Thread(target=waits, daemon=True).start()
         "for agent in agents: agent.prompt('go')\n"
         "for _ in range(49): asleep.acquire()"
     ),
+    "fifty agents with hung hooks": (
+        "agents = [Agent(ScriptedLlm(), transform_context=lambda m, s: sleeps()) for _ in range(50)]\n"
+        "for agent in agents: agent.prompt('go')\n"
+        "for _ in range(49): asleep.acquire()"
+    ),
     "an agent in a reference cycle": (
         "agent = Agent(ScriptedLlm(silence)); agent.prompt('go'); cycle = [agent]; cycle.append(cycle)"
     ),

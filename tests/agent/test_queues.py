@@ -13,6 +13,7 @@ from yiemagent.agent.queues import Channels
 from yiemagent.agent.results import Response
 from yiemagent.agent.tickets import ActiveRun, Ticket
 from yiemagent.errors import LlmError, RunAborted
+from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import Message, TextContent, UserMessage
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, fail, run_in_thread, say
 
@@ -307,6 +308,26 @@ def test_a_redirect_cancels_the_model_call_and_asks_again() -> None:
         assert (result.text, result.status) == ("corrected", "completed")
         assert agent.state.error_message is None
     assert [message.text for message in llm.requests[1].messages] == ["go", "in French"]
+
+
+def test_a_redirect_queues_its_message_before_it_cancels_the_call() -> None:
+    """R1: the other way round, the model could be asked again without it."""
+    gate = Gate()
+    queued: list[int] = []
+
+    class Spy(Redirect):
+        def request(self) -> None:
+            queued.append(len(agent._channels.steering))
+
+    with Agent(ScriptedLlm(say("1", before=gate), "2")) as agent:
+        outcome = run_in_thread(agent.run, "go")
+        gate.wait_entered()
+        agent._live.redirect = Spy()  # type: ignore[union-attr]
+        agent.redirect("correction")
+        gate.open()
+        outcome.get()
+
+    assert queued == [1]
 
 
 def test_a_redirect_while_idle_is_a_follow_up() -> None:

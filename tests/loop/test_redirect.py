@@ -123,6 +123,26 @@ def test_a_redirect_between_the_poll_and_the_call_cancels_that_call(run: Run) ->
     assert len(llm.requests) == 1
 
 
+def test_a_correction_that_comes_while_the_queue_is_polled_cancels_the_call_made_without_it(
+    run: Run,
+) -> None:
+    """R2: cleared first and polled second, or it would be forgotten until the next turn."""
+
+    class Late(Steering):
+        def __call__(self) -> Sequence[Message]:
+            taken = super().__call__()
+            if times.pop():
+                self.correct("wait")  # Another thread, right after the queue was emptied.
+            return taken
+
+    times = [False, False, True]
+    llm = ScriptedLlm("done")
+    ran = run("go", llm=llm, **Late().config)
+
+    assert ran.trace == "AS TS M+u M.u M+a M.a(redirected) TE[] TS M+u M.u M+a M~ M.a TE[] AE[u,a,u,a]"
+    assert [message.text for message in llm.requests[0].messages] == ["go", "wait"]
+
+
 def test_a_redirect_requested_before_the_call_began_is_not_forgotten() -> None:
     """T69, R2: by the object itself."""
     redirect, call = Redirect(), AbortSignal()

@@ -10,6 +10,8 @@ import pytest
 
 from yiemagent.abort import AbortSignal
 from yiemagent.events import MessageEnd, MessageStart, ToolExecutionUpdate
+from yiemagent.loop.config import AgentContext, AgentLoopConfig
+from yiemagent.loop.run import run_agent_loop
 from yiemagent.messages import TextContent, ToolCall, UserMessage
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, calls, run_in_thread, say
 from yiemagent.tools.pool import ToolThreads
@@ -386,9 +388,6 @@ def test_the_signal_of_a_finished_run_is_never_lowered(run: Run, tool: Any) -> N
 
 def test_tools_that_were_left_are_counted_until_they_end(tool: Any) -> None:
     """F-01, A8: visible to whoever owns the threads."""
-    from yiemagent.loop.config import AgentContext, AgentLoopConfig
-    from yiemagent.loop.run import run_agent_loop
-
     threads, gate = ToolThreads(), Gate()
     config = AgentLoopConfig(model=ScriptedLlm(calls(t(1)), "done"), tool_timeout=0.01)
     context = AgentContext(tools=[tool("a", lambda *args: gate.block())])  # type: ignore[arg-type]
@@ -413,6 +412,29 @@ def test_a_tool_that_asks_for_the_end_during_the_abort_ends_the_run_once(run: Ru
 
     assert ran.trace.endswith("X+t1 X.t1 M+r1 M.r1 TE[r1] AE[u,a,r1]:aborted")
     assert ran.results[0].is_error is False
+
+
+def test_a_tool_that_ends_as_it_is_left_is_not_listed_for_ever(tool: Any) -> None:
+    """X3: it may report back before it is listed."""
+    gate, back = Gate(), threading.Event()
+
+    class Slow(ToolThreads):
+        def abandon(self, thread: Any, left: Any) -> None:
+            gate.open()
+            assert back.wait(WAIT)
+            super().abandon(thread, left)
+
+        def came_back(self, left: Any) -> None:
+            super().came_back(left)
+            back.set()
+
+    threads = Slow()
+    config = AgentLoopConfig(model=ScriptedLlm(calls(t(1)), "done"), tool_timeout=0.01)
+    context = AgentContext(tools=[tool("a", lambda *args: gate.block())])  # type: ignore[arg-type]
+    run_agent_loop([UserMessage((TextContent("go"),))], context, config, lambda event: None, threads=threads)
+
+    assert threads.abandoned == ()
+    threads.close()
 
 
 # -- between turns -----------------------------------------------------------------------

@@ -36,7 +36,7 @@ from yiemagent.messages import (
     Usage,
 )
 from yiemagent.model import LlmContext, ModelInfo, StreamOptions
-from yiemagent.testing import ScriptedLlm, call, calls, cut, fail, say
+from yiemagent.testing import ScriptedLlm, call, calls, cut, fail, run_in_thread, say
 
 Run = Callable[..., Any]
 START = StreamStart(AssistantMessage((), model="m"))
@@ -154,11 +154,17 @@ def test_what_the_model_says_is_logged_in_order(run: Run, raw: Any) -> None:
             yield from super().stream(context, options)
             options.event_sink("too late")
 
+    threads: list[threading.Thread] = []
     llm = Saying(START, Done(text("hi")), abortable=raw().abortable)
-    ran = run("x", llm=llm)
+    ran = run(
+        "x",
+        llm=llm,
+        emit=lambda event: threads.append(threading.current_thread()) if isinstance(event, Log) else None,
+    )
 
     assert ran.trace == "AS TS M+u M.u L:asking M+a M.a TE[] AE[u,a]"
     assert ran.of(Log) == [Log("asking", True)]
+    assert threads == [threading.current_thread()]
 
 
 # -- final messages ----------------------------------------------------------------------
@@ -404,13 +410,13 @@ def test_a_model_that_still_cleans_up_does_not_hold_up_the_next_call(run: Run, t
                 finally:
                     if first:
                         cleaning.set()
-                        go.wait(5)
+                        go.wait(60)
 
             return events()
 
-    ran = run("x", llm=Slow(call("a"), "done"), tools=[tool("a")])
+    outcome = run_in_thread(run, "x", llm=Slow(call("a"), "done"), tools=[tool("a")])
 
-    assert ran.messages[-1].text == "done"
+    assert outcome.get().messages[-1].text == "done"
     assert cleaning.is_set()
     go.set()
 

@@ -82,7 +82,6 @@ def _iterate_on_thread(
     work = _work(stream, context, options, mail)
     thread = threads.take()
     stop_listening = options.signal.on_abort(mail.wake)
-    left = True
     try:
         thread.start(work)
         while (item := mail.take(options.deadline)) is not None:
@@ -90,7 +89,6 @@ def _iterate_on_thread(
                 if sink is not None:
                     sink(item.text, item.publish)
                 continue
-            left = not isinstance(item, (_Failure, _End, Done, Failed))
             if isinstance(item, _Failure):
                 raise item.error
             if isinstance(item, _End):
@@ -98,10 +96,7 @@ def _iterate_on_thread(
             yield item
     finally:
         stop_listening()
-        if left:
-            thread.leave()
-        else:
-            threads.give_back(thread)
+        threads.give_back(thread)  # However busy it still is: it is not lent out before it is done.
 
 
 def _work(
