@@ -89,13 +89,24 @@ def test_every_row_names_tests_that_exist_and_cite_it_or_says_why_not(
     for name, (behaviour, shown) in manifest.items():
         named = _TEST.findall(shown)
         gone = [test for file, test in named if test not in tests.get(file, {})]
-        silent = [test for file, test in named if not gone and name not in tests[file][test]]
+        citable = _ID.fullmatch(name) is not None  # The rules of threading.md only name their tests.
+        silent = [test for file, test in named if citable and not gone and name not in tests[file][test]]
         reason = shown.startswith(_REASONS)
         replayed = "test_a_recorded_body_gives_its_expected_result" in silent
         if not behaviour or gone or (silent and not reason and not replayed) or not (named or reason):
             wrong.append(f"{name}: {shown}")
 
     assert wrong == []
+
+
+def test_every_rule_of_the_threading_contract_has_a_row(manifest: dict[str, tuple[str, str]]) -> None:
+    """Both ways: no rule without a test, no row without a rule."""
+    page = (TESTS.parent / "docs" / "threading.md").read_text("utf-8")
+    rules = page.split("## The rules")[1].split("\n## ")[0]
+    numbered = {f"rule {number}" for number in re.findall(r"^(\d+)\. ", rules, re.MULTILINE)}
+
+    assert numbered == {name for name in manifest if name.startswith("rule ")}
+    assert numbered == {f"rule {number}" for number in range(1, len(numbered) + 1)}
 
 
 def test_a_requirement_that_a_test_shows_is_not_called_deferred(
