@@ -310,7 +310,8 @@ def play_stopped(seed: int) -> None:
         error = future.exception(WAIT)
         assert error is None or isinstance(error, (AgentStopped, RunAborted))
     for text, answer in zip(accepted[3].texts, accepted[3].answers, strict=True):
-        assert answer in (f"re: {text}", "aborted")
+        # Steering that was waiting joins the call's own turn, and the echo is of the last message.
+        assert answer in (f"re: {text}", "aborted") or answer.startswith("re: s")
     assert all(number == 1 for number in storm.asked().values())
     taken: list[str] = []
     with pytest.raises(AgentStopped):
