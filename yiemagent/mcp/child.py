@@ -208,11 +208,12 @@ class Child:
         lost_at: float | None = None
         while True:
             ready = self._waiter.wait(self._patience(lost_at))
+            # First: what the server said before it answered is read when its answer is.
+            if self._stderr in ready and not self._read_stderr():
+                self._waiter.unregister(self._stderr)
             if self.intake.fd in ready and not self.intake.read():
                 self._waiter.unregister(self.intake.fd)
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
-            if self._stderr in ready and not self._read_stderr():
-                self._waiter.unregister(self._stderr)
             if self._woken in ready:
                 self._empty_wake_pipe()
             if flushing is not None or self.outbox.waiting:

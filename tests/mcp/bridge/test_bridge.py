@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -418,7 +418,7 @@ def test_a_failed_first_discovery_is_tried_again_by_the_next_turn() -> None:
 
 def test_a_modern_server_is_asked_to_tell_of_changes() -> None:
     """Protocol 2026-07-28: only subscriptions/listen tells them."""
-    listening = threading.Event()
+    listening, heard = threading.Event(), threading.Event()
 
     def listen(request: Any, end: ServerEnd) -> None:
         meta = {"io.modelcontextprotocol/subscriptionId": request["id"]}
@@ -426,15 +426,19 @@ def test_a_modern_server_is_asked_to_tell_of_changes() -> None:
         end.send({"method": "notifications/subscriptions/acknowledged", "params": params})
         listening.set()
 
+    def hear(message: Mapping[str, Any]) -> None:
+        if message["method"] == "notifications/tools/list_changed":
+            heard.set()
+
     server = ScriptedMcpServer(on={"subscriptions/listen": listen})
-    with McpClient(server.transport()) as mcp:
+    with McpClient(server.transport(), on_notification=hear) as mcp:
         source = ToolSource(mcp)
         assert source.refresh_if_changed()
         assert listening.wait(5)
         server.tools = [WEATHER]
         meta = {"io.modelcontextprotocol/subscriptionId": server.wait_for("subscriptions/listen")["id"]}
         server.tell("notifications/tools/list_changed", {"_meta": meta})
-        mcp.ping()
+        assert heard.wait(5)
         assert source.refresh_if_changed()
         source.close()
         server.wait_for("notifications/cancelled")

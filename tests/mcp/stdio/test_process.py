@@ -379,7 +379,7 @@ def test_closing_does_not_wait_for_a_server_that_does_not_read(spawn: Any, gone:
 
 def test_what_the_server_says_on_stderr_can_be_read(spawn: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Field problems 11-13: drained through a pipe, whatever sys.stderr is; the tail is kept."""
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "yiemagent"):
         client = spawn({"stderr": "starting up"})
         client.call_tool("stderr_flood", {"lines": 10_000})
         assert client.stderr_tail.endswith("warning: something")
