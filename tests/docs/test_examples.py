@@ -6,6 +6,7 @@ offline model. A block whose first line is ``# not run: <why>`` is only compiled
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +40,19 @@ def _a_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("_a_model")
+@pytest.fixture
+def _log_levels_kept() -> Iterator[None]:
+    """An example may show how to turn the log on; the tests after it run with it off."""
+    log = logging.getLogger("yiemagent")
+    level, handlers = log.level, list(log.handlers)
+    root_handlers = list(logging.getLogger().handlers)
+    yield
+    log.setLevel(level)
+    log.handlers[:] = handlers
+    logging.getLogger().handlers[:] = root_handlers
+
+
+@pytest.mark.usefixtures("_a_model", "_log_levels_kept")
 @pytest.mark.parametrize("name", _DOCUMENTS)
 def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documentation that does not run is wrong (issue 2, part 8)."""
