@@ -81,7 +81,8 @@ def _rows(wanted: set[str] | list[str], rounds: int | None) -> Iterator[dict[str
 def _print(row: dict[str, Any]) -> None:
     value, unit = (row["ratio"], "x floor") if "ratio" in row else (row["value"], row["unit"])
     verdict = "ok" if value <= row["goal"] else "above the goal"
-    print(f"{row['job']:10}{row['what']:42}{value:9.2f} {unit:8} goal {row['goal']:7.2f}   {verdict}")
+    beside = "".join(f"   {name} {ratio:.2f}" for name, ratio in row.get("others", {}).items())
+    print(f"{row['job']:10}{row['what']:42}{value:9.2f} {unit:8} goal {row['goal']:7.2f}   {verdict}{beside}")
     sys.stdout.flush()
 
 

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.mcp_sides import ARGUMENTS, compare, report
+from benchmarks.mcp_sides import ARGUMENTS, compare, report, timed
 from yiemagent.mcp.nats import McpNats
 
 GOAL = 1.15
@@ -111,7 +111,8 @@ def by_us(url: str) -> Iterator[Callable[[int], Any]]:
 def rows(rounds: int = 40) -> list[dict[str, Any]]:
     """The comparison."""
     with running_nats() as url, by_hand(url) as hand, by_us(url) as us:
-        return [compare("mcp-nats", "MCP tools/call over NATS", GOAL, hand, us, rounds)]
+        sides = {"floor": timed(hand), "yiemagent": timed(us)}
+        return [compare("mcp-nats", "MCP tools/call over NATS", GOAL, sides, rounds)]
 
 
 def main() -> int:

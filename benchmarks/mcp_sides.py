@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 ARGUMENTS = {"a": 20, "b": 22}
@@ -20,6 +20,8 @@ def answer(request):
         return None
     if method == "tools/call":
         result = {"content": [{"type": "text", "text": "42"}], "isError": False}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]}
     elif method == "initialize":
         version = request["params"]["protocolVersion"]
         info = {"name": "bench", "version": "1"}
@@ -32,9 +34,22 @@ def answer(request):
 """Source of ``answer``, put in front of each server's own."""
 
 
-def call_bytes(number: int) -> bytes:
-    """A ``tools/call`` as one writes it by hand."""
-    params = {"name": "add", "arguments": ARGUMENTS}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+}
+"""What protocol 2026-07-28 demands of each request."""
+
+Batch = Callable[[int], list[float]]
+"""Makes so many calls, one after the other, and gives the seconds of each."""
+
+
+def call_bytes(number: int, *, modern: bool = False) -> bytes:
+    """A ``tools/call`` as one writes it by hand, as old protocols or *modern* ones want it."""
+    params: dict[str, Any] = {"name": "add", "arguments": ARGUMENTS}
+    if modern:
+        params["_meta"] = META
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
 
 
@@ -45,39 +60,51 @@ def initialize_bytes() -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()
 
 
+def timed(call: Callable[[int], Any]) -> Batch:
+    """Calls in this process; each must give some content."""
+
+    def batch(calls: int) -> list[float]:
+        seconds = []
+        for number in range(1, calls + 1):
+            began = time.perf_counter()
+            content = call(number)
+            seconds.append(time.perf_counter() - began)
+            assert content, content
+        return seconds
+
+    return batch
+
+
 def compare(
-    job: str,
-    what: str,
-    goal: float,
-    floor: Callable[[int], Any],
-    ours: Callable[[int], Any],
-    rounds: int,
-    calls: int = 50,
+    job: str, what: str, goal: float, sides: Mapping[str, Batch], rounds: int, calls: int = 50
 ) -> dict[str, Any]:
-    """Time *calls* calls of each side in turn, *rounds* times; the first round is dropped."""
-    sides = {"floor": floor, "yiemagent": ours}
+    """Time *calls* calls of each side in turn, *rounds* times; the first round is dropped.
+
+    Args:
+        job: Name of the row.
+        what: For people.
+        goal: Of ``yiemagent`` against ``floor``.
+        sides: These two, and whoever else is to stand beside them.
+        rounds: How often.
+        calls: Of each side in a round.
+    """
     samples: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds + 1):
-        for name, call in sides.items():
-            for index in range(calls):
-                began = time.perf_counter()
-                content = call(index)
-                if number:
-                    samples[name].append(time.perf_counter() - began)
-                assert content, content
+        for name, batch in sides.items():
+            seconds = batch(calls)
+            if number:
+                samples[name] += seconds
     medians = {name: statistics.median(values) for name, values in samples.items()}
-    return {
-        "job": job,
-        "what": what,
-        "goal": goal,
-        "ratio": medians["yiemagent"] / medians["floor"],
-        "seconds": medians,
-    }
+    ratios = {name: value / medians["floor"] for name, value in medians.items()}
+    row = {"job": job, "what": what, "goal": goal, "ratio": ratios.pop("yiemagent"), "seconds": medians}
+    del ratios["floor"]
+    return {**row, "others": ratios}
 
 
 def report(row: dict[str, Any]) -> int:
     """Print one comparison; the exit status says whether the goal was reached."""
     for name, seconds in row["seconds"].items():
         print(f"{name:10s} median {1e3 * seconds:.3f} ms")
-    print(f"{row['what']}: {row['ratio']:.2f} x floor (goal {row['goal']:.2f})")
+    beside = "".join(f", {name} {ratio:.2f}" for name, ratio in row["others"].items())
+    print(f"{row['what']}: {row['ratio']:.2f} x floor (goal {row['goal']:.2f}){beside}")
     return 0 if row["ratio"] <= row["goal"] else 1

@@ -2,9 +2,9 @@
 
 Usage: python -m benchmarks.mcp_stdio [--rounds 40]
 
-Both sides talk to a child process of the same program, twice: a bare echo that knows one answer,
-and a real server, ours, that checks arguments and runs a tool. The floor writes a line and reads
-a line.
+All sides talk to child processes of the same program: a real server of ours that checks arguments
+and runs a tool, the same on the official SDK, and a bare echo that knows one answer. The floor
+writes a line and reads a line. The SDK's client stands beside us where the SDK is installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.mcp_sides import ANSWERS, ARGUMENTS, call_bytes, compare, initialize_bytes, report
+from benchmarks import mcp_sdk
+from benchmarks.mcp_sdk import by_sdk, sdk_python
+from benchmarks.mcp_sides import ANSWERS, ARGUMENTS, call_bytes, compare, initialize_bytes, report, timed
 from yiemagent.mcp.stdio import McpStdio
 
 GOAL = 1.15
@@ -48,10 +50,18 @@ serve_stdio(McpServer([add]))
 """
 
 
+def servers() -> Iterator[tuple[str, str, list[str], bool]]:
+    """Job, what it is, the server's command, and whether that speaks protocol 2026-07-28."""
+    yield "mcp-stdio", "MCP tools/call over stdio, our server", [sys.executable, "-c", SERVER], True
+    sdk = sdk_python()
+    if sdk is not None:
+        yield "mcp-sdk", "MCP tools/call over stdio, SDK's server", [sdk, "-c", mcp_sdk.SERVER], True
+    yield "mcp-echo", "MCP tools/call over stdio, bare echo", [sys.executable, "-c", ECHO], False
+
+
 @contextlib.contextmanager
-def by_hand(server: str) -> Iterator[Callable[[int], Any]]:
-    """The floor: two pipes."""
-    command = [sys.executable, "-c", server]
+def by_hand(command: list[str], *, modern: bool) -> Iterator[Callable[[int], Any]]:
+    """The floor: two pipes, and the requests that the server's protocol wants."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -62,27 +72,26 @@ def by_hand(server: str) -> Iterator[Callable[[int], Any]]:
             to.flush()
             return json.loads(back.readline())
 
-        say(initialize_bytes())
-        to.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-        yield lambda number: say(call_bytes(number))["result"]["content"]
+        if not modern:
+            say(initialize_bytes())
+            to.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        yield lambda number: say(call_bytes(number, modern=modern))["result"]["content"]
 
 
 @contextlib.contextmanager
-def by_us(server: str) -> Iterator[Callable[[int], Any]]:
+def by_us(command: list[str]) -> Iterator[Callable[[int], Any]]:
     """A client of ours."""
-    with McpStdio(sys.executable, ["-c", server], inherit_env=True) as client:
+    with McpStdio(command[0], command[1:], inherit_env=True) as client:
         yield lambda number: client.call_tool("add", ARGUMENTS).content
 
 
 def rows(rounds: int = 40) -> list[dict[str, Any]]:
-    """Both comparisons."""
+    """All comparisons; that with the SDK's server only where the SDK is."""
     made = []
-    for job, what, server in (
-        ("mcp-stdio", "MCP tools/call over stdio, real server", SERVER),
-        ("mcp-echo", "MCP tools/call over stdio, bare echo", ECHO),
-    ):
-        with by_hand(server) as hand, by_us(server) as us:
-            made.append(compare(job, what, GOAL, hand, us, rounds))
+    for job, what, command, modern in servers():
+        with by_hand(command, modern=modern) as hand, by_us(command) as us, by_sdk(command) as sdk:
+            sides = {"floor": timed(hand), "yiemagent": timed(us), **sdk}
+            made.append(compare(job, what, GOAL, sides, rounds))
     return made
 
 

@@ -71,8 +71,9 @@ class Deadline:
             self.at = self._limit_at = None
             return
         now = clock()
-        self._limit_at = None if limit is None else now + limit
-        self.at = self._bounded(None if timeout is None else now + timeout)
+        self._limit_at = latest = None if limit is None else now + limit
+        at = None if timeout is None else now + timeout
+        self.at = at if latest is None or (at is not None and at < latest) else latest
 
     def _bounded(self, at: float | None) -> float | None:
         if self._limit_at is None:

@@ -15,7 +15,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpConnectionError, McpTimeout, RunAborted
@@ -30,8 +30,23 @@ logger = logging.getLogger(__name__)
 _ABORTED: Final = object()
 
 
-def _nothing() -> None:
-    return None
+class Lead(Protocol):
+    """A wire that a caller who waits may read itself, for everybody.
+
+    The caller begins before it posts, and ends before it runs anybody's callback.
+    """
+
+    def begin(self) -> bool:
+        """Become the thread that reads, if that is possible now; ``end`` must follow."""
+
+    def read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
+        """Read until *wanted* says no, the deadline may have passed, or ``interrupt``."""
+
+    def end(self) -> None:
+        """Let others read."""
+
+    def interrupt(self) -> None:
+        """End ``read_while`` early, whoever is in it."""
 
 
 class DuplexConnection(ABC):
@@ -52,6 +67,9 @@ class DuplexConnection(ABC):
         self._lock = threading.Lock()
         self._inboxes: dict[str | None, queue.SimpleQueue[Any]] = {}
         self._gone: str | None = None
+        self._lead: Lead | None = None
+        self.alive = True
+        """Whether a new exchange may begin. An attribute, since every call looks at it."""
 
     # --- what a wire provides
 
@@ -63,35 +81,11 @@ class DuplexConnection(ABC):
     def _shut(self, timeout: float) -> None:
         """End the wire; called once."""
 
-    # A wire may let a caller that waits read for everybody. The caller begins before it posts,
-    # and ends before it runs anybody's callback.
-
-    def _begin_reading(self) -> bool:
-        """Become the thread that reads, if that is possible now; ``_end_reading`` must follow."""
-        return False
-
-    def _read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
-        """Read until *wanted* says no, the deadline may have passed, or ``_interrupt_reading``."""
-        return None
-
-    def _end_reading(self) -> None:
-        """Let others read."""
-        return None
-
-    def _interrupt_reading(self) -> None:
-        """End ``_read_while`` early, whoever is in it."""
-        return None
-
     def _detail(self) -> str:
         """What may explain a silence, to be appended to a message; empty or beginning with a space."""
         return ""
 
     # --- Connection
-
-    @property
-    def alive(self) -> bool:
-        """Whether a new exchange may begin."""
-        return self._gone is None
 
     def established(self, version: str) -> None:
         """Nothing depends on the version here."""
@@ -117,7 +111,7 @@ class DuplexConnection(ABC):
             if self._gone is not None:
                 raise McpConnectionError(self._gone)
             self._inboxes[key] = inbox
-        withdraw = _nothing if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
+        withdraw = None if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
         try:
             return self._post_and_await(inbox, request, deadline, signal, on_message)
         except McpConnectionError:
@@ -127,7 +121,8 @@ class DuplexConnection(ABC):
             self._cancel(request, exc)
             raise
         finally:
-            withdraw()
+            if withdraw is not None:
+                withdraw()
             self._forget(key)
 
     def _post_and_await(
@@ -160,15 +155,16 @@ class DuplexConnection(ABC):
 
     def _next(self, inbox: queue.SimpleQueue[Any], deadline: Deadline, request: Message | None) -> Any:
         """Post *request*, if there is one, and wait for what comes; None when nothing came in time."""
-        reading = self._begin_reading()
-        try:
-            if request is not None:
-                self._post(request)
-            if reading:
-                self._read_while(inbox.empty, deadline)
-        finally:
-            if reading:
-                self._end_reading()
+        lead = self._lead
+        if lead is not None and lead.begin():
+            try:
+                if request is not None:
+                    self._post(request)
+                lead.read_while(inbox.empty, deadline)
+            finally:
+                lead.end()
+        elif request is not None:
+            self._post(request)
         try:
             return inbox.get_nowait() if not inbox.empty() else inbox.get(timeout=deadline.remaining())
         except queue.Empty:
@@ -193,7 +189,8 @@ class DuplexConnection(ABC):
 
     def _interrupt(self, inbox: queue.SimpleQueue[Any]) -> None:
         inbox.put(_ABORTED)
-        self._interrupt_reading()
+        if self._lead is not None:
+            self._lead.interrupt()
 
     def _forget(self, key: str | None) -> None:
         with self._lock:
@@ -221,6 +218,7 @@ class DuplexConnection(ABC):
         """See ``Connection.abandon``."""
         self._lock = threading.Lock()
         self._gone = f"the connection to {self._label} belongs to the process before the fork"
+        self.alive = False
         self._inboxes = {}
 
     # --- what a wire calls
@@ -231,7 +229,10 @@ class DuplexConnection(ABC):
         Returns:
             False when it is no JSON-RPC message at all.
         """
-        kind = "response" if "method" not in message and "id" in message else kind_of(message)
+        if "method" not in message and "id" in message:
+            self._deliver_response(message)
+            return True
+        kind = kind_of(message)
         if kind == "response":
             self._deliver_response(message)
         elif kind == "request":
@@ -277,8 +278,10 @@ class DuplexConnection(ABC):
             if self._gone is not None:
                 return False
             self._gone = text
+            self.alive = False
             inboxes = list(self._inboxes.values())
         for inbox in inboxes:
             inbox.put(text)
-        self._interrupt_reading()
+        if self._lead is not None:
+            self._lead.interrupt()
         return True

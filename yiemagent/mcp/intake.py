@@ -95,13 +95,12 @@ class Intake:
 
         Do it before the request is sent: else the serving thread may be woken by the answer.
         """
-        epoll = self._epoll
-        if self._over or epoll is None or not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(blocking=False):
             return False
-        if self._over:
+        if self._over or self._epoll is None:
             self._turn.release()
             return False
-        epoll.modify(self.fd, 0)
+        self._epoll.modify(self.fd, 0)
         return True
 
     def end(self) -> None:
@@ -116,9 +115,10 @@ class Intake:
         Also returns when the deadline may have passed, after ``interrupt``, and at the end of the
         stream: the caller then waits as if it had never read.
         """
+        poll = self._poll.poll
         while wanted():
             left = deadline.remaining()
-            ready = self._poll.poll(None if left is None else left * 1000)
+            ready = poll(None if left is None else left * 1000)
             if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
                 self._settle()
                 return

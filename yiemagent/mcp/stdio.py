@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -100,6 +100,7 @@ class StdioConnection(DuplexConnection):
             self._child = Child(self, [program, *transport.args], env=env, cwd=cwd, name=name)
         except (OSError, ValueError) as exc:
             raise McpConnectionError(f"cannot start {self._label}: {exc}") from exc
+        self._lead = self._child.intake
 
     @property
     def pid(self) -> int:
@@ -128,18 +129,6 @@ class StdioConnection(DuplexConnection):
         # The last rung is SIGKILL, so this ends; what cannot be killed is left to its own thread.
         if not self._child.ended.wait(2 * timeout + 4.0):
             logger.warning("server=%s pid=%d | did not end when killed", self._label, self.pid)
-
-    def _begin_reading(self) -> bool:
-        return self._child.intake.begin()
-
-    def _read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
-        self._child.intake.read_while(wanted, deadline)
-
-    def _end_reading(self) -> None:
-        self._child.intake.end()
-
-    def _interrupt_reading(self) -> None:
-        self._child.intake.interrupt()
 
     def _detail(self) -> str:
         tail = self.stderr_tail
