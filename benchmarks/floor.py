@@ -9,6 +9,8 @@ from typing import Any
 
 import requests
 
+from benchmarks.jobs import history_text
+
 NAME = "floor"
 SCHEMA = {
     "type": "object",
@@ -87,8 +89,3 @@ class Agent:
 def history(number: int) -> list[dict[str, Any]]:
     """*number* messages of about a hundred characters."""
     return [{"role": "assistant" if n % 2 else "user", "content": history_text(n)} for n in range(number)]
-
-
-def history_text(number: int) -> str:
-    """The text of one message of the history."""
-    return f"message {number} of a long conversation, about a hundred characters of text, so that it weighs."

@@ -26,6 +26,11 @@ def add_slowly(a: int, b: int) -> int:
 add_slowly.__name__ = "add"
 
 
+def history_text(number: int) -> str:
+    """The text of one message of the history."""
+    return f"message {number} of a long conversation, about a hundred characters of text, so that it weighs."
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One thing to measure; ``prepare`` gives the function that is timed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.floor import history_text
+from benchmarks.jobs import history_text
 from yiemagent import Agent as YiemAgent
 from yiemagent import OpenAIChat
 from yiemagent.assistant_events import TextDelta

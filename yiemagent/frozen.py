@@ -1,9 +1,10 @@
-"""Frozen data classes that cost little to define: most of what a process needs to start.
+"""Data classes that cost little to define: most of what a process needs to start.
 
-For each frozen class the standard library compiles six methods from text, which takes over a
-millisecond. Here only the constructor is compiled, when the first object is made; the other
-methods are closures. The classes are data classes for ``dataclasses.replace``, ``fields`` and
-type checkers, which see the decorator of the standard library in place of this one.
+For each class the standard library compiles up to six methods from text, which takes over a
+millisecond, and describes each field. Here the methods are the same functions for all classes,
+the constructor is compiled when it was called often enough to pay, and the descriptions are made
+when somebody asks for them. The classes are data classes for ``dataclasses.replace``, ``fields``
+and type checkers, which see the decorator of the standard library in place of this one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
 
+CALLS_BEFORE_COMPILING = 20
+"""Compiling a constructor costs as much as calling one that reads its arguments a hundred times."""
+
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
@@ -30,74 +34,82 @@ else:
         eq: bool = True,
         repr: bool = True,
     ) -> Callable[[type], type]:
-        """As ``dataclasses.dataclass``; frozen classes with slots cost a tenth of it."""
-        if frozen and slots and repr:
-            return lambda cls: _made(cls, kw_only, eq)
-        return dataclasses.dataclass(frozen=frozen, slots=slots, kw_only=kw_only, eq=eq, repr=repr)
+        """As ``dataclasses.dataclass`` with these options, for classes that inherit no fields."""
+
+        def decorate(cls: type) -> type:
+            plan = _Plan(cls, kw_only, {"frozen": frozen, "eq": eq, "repr": repr})
+            own = {
+                "_plan_": plan,
+                "__init__": _first_init,
+                "__signature__": _Signature(),
+                "__match_args__": plan.positional,
+                "__dataclass_fields__": _Description("__dataclass_fields__"),
+                "__dataclass_params__": _Description("__dataclass_params__"),
+            }
+            wanted = {
+                "__repr__": repr,
+                "__eq__": eq,
+                "__hash__": eq and frozen,
+                "__setattr__": frozen,
+                "__delattr__": frozen,
+                "__getstate__": frozen and slots,
+                "__setstate__": frozen and slots,
+            }
+            for name, is_wanted in wanted.items():
+                if is_wanted and name not in vars(cls):
+                    own[name] = vars(_Methods)[name]
+            if eq and not frozen and "__hash__" not in vars(cls):
+                own["__hash__"] = None
+            plan.made = _with_slots(cls, plan, own) if slots else _without_slots(cls, plan, own)
+            return plan.made
+
+        return decorate
 
 
-def _made(cls: type, kw_only: bool, eq: bool) -> type:
-    cls.__doc__ = cls.__doc__ or cls.__name__  # Else the signature is looked up for it.
-    plain: Any = dataclasses.dataclass(cls, init=False, repr=False, eq=False, kw_only=kw_only)
-    fields = dataclasses.fields(plain)
-    body = {key: value for key, value in vars(plain).items() if key not in ("__dict__", "__weakref__")}
-    for field in fields:
-        body.pop(field.name, None)
-    body["__slots__"] = tuple(field.name for field in fields)
-    made: Any = type(plain)(plain.__name__, plain.__bases__, body)
-    made.__qualname__ = plain.__qualname__
-    for method in [*_frozen(made, fields), *_shown_and_compared(fields, eq)]:
-        if method.__name__ not in body:
-            method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
-            setattr(made, method.__name__, method)
-    made.__init__ = _lazy_init(made, fields)
-    made.__signature__ = _Signature()
-    return made  # type: ignore[no-any-return]
+class _Plan:
+    """What the methods of a class need to know of it."""
+
+    __slots__ = (
+        "accepted",
+        "calls",
+        "compared",
+        "everything",
+        "fields",
+        "made",
+        "options",
+        "positional",
+        "shown",
+    )
+
+    def __init__(self, cls: Any, kw_only: bool, options: dict[str, bool]) -> None:
+        self.made: Any = cls
+        self.options = options
+        self.fields = fields = _own_fields(cls, kw_only)
+        self.positional = tuple(name for name, field in fields.items() if field.init and not field.kw_only)
+        self.accepted = frozenset(name for name, field in fields.items() if field.init)
+        self.shown = tuple(name for name, field in fields.items() if field.repr)
+        self.compared = _values(tuple(name for name, field in fields.items() if field.compare))
+        self.everything = _values(tuple(fields))
+        self.calls = 0
 
 
-def _frozen(cls: Any, fields: tuple[Field[Any], ...]) -> list[Callable[..., Any]]:
-    """Methods that refuse changes, and those that copying and pickling need because of it."""
-    names = frozenset(field.name for field in fields)
-    everything = _values(tuple(field.name for field in fields))
-
-    def __setattr__(self: Any, name: str, value: Any) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self: Any, name: str) -> None:
-        if type(self) is cls or name in names:
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-        object.__delattr__(self, name)
-
-    def __getstate__(self: Any) -> list[Any]:
-        return list(everything(self))
-
-    def __setstate__(self: Any, state: list[Any]) -> None:
-        for field, value in zip(fields, state, strict=True):
-            object.__setattr__(self, field.name, value)
-
-    return [__setattr__, __delattr__, __getstate__, __setstate__]
-
-
-def _shown_and_compared(fields: tuple[Field[Any], ...], eq: bool) -> list[Callable[..., Any]]:
-    shown = tuple(field.name for field in fields if field.repr)
-    compared = _values(tuple(field.name for field in fields if field.compare))
-
-    @recursive_repr()
-    def __repr__(self: Any) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"{type(self).__qualname__}({values})"
-
-    def __eq__(self: Any, other: object) -> Any:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return compared(self) == compared(other)
-
-    def __hash__(self: Any) -> int:
-        return hash(compared(self))
-
-    return [__repr__, __eq__, __hash__] if eq else [__repr__]
+def _own_fields(cls: Any, kw_only: bool) -> dict[str, Field[Any]]:
+    """The fields by name, as the class declares them."""
+    if any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:]):
+        raise TypeError(f"{cls.__qualname__} inherits fields; use dataclasses.dataclass for it")
+    fields = {}
+    for name, kind in vars(cls).get("__annotations__", {}).items():
+        if "ClassVar" in str(kind):
+            continue
+        value = getattr(cls, name, MISSING)
+        made: Any = value if isinstance(value, Field) else dataclasses.field(default=value)
+        if made.default.__class__.__hash__ is None:
+            raise ValueError(f"the default of {name} can be changed by everybody; use default_factory")
+        made.name, made.type = name, kind
+        if made.kw_only is MISSING:
+            made.kw_only = kw_only
+        fields[name] = made
+    return fields
 
 
 def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -107,21 +119,99 @@ def _values(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda instance: tuple(getattr(instance, name) for name in names)
 
 
-def _lazy_init(cls: Any, fields: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """A constructor that puts the real one in its own place when it is first called."""
+def _with_slots(cls: Any, plan: _Plan, own: dict[str, Any]) -> Any:
+    # All in one: each method that is set later makes the class look for its slots again.
+    left_out = {"__dict__", "__weakref__", *plan.fields}
+    body = {key: value for key, value in vars(cls).items() if key not in left_out}
+    made = type(cls)(cls.__name__, cls.__bases__, body | own | {"__slots__": tuple(plan.fields)})
+    made.__qualname__ = cls.__qualname__
+    return made
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = init = _compiled_init(cls, fields)
+
+def _without_slots(cls: Any, plan: _Plan, own: dict[str, Any]) -> Any:
+    for name, field in plan.fields.items():
+        if vars(cls).get(name) is field:
+            delattr(cls, name)
+            if field.default is not MISSING:
+                setattr(cls, name, field.default)
+    for name, value in own.items():
+        setattr(cls, name, value)
+    return cls
+
+
+# --- the methods
+
+
+class _Methods:
+    """Where the methods are taken from; never used as a class."""
+
+    _plan_: _Plan
+
+    @recursive_repr()
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._plan_.shown)
+        return f"{type(self).__qualname__}({values})"
+
+    def __eq__(self, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        compared = self._plan_.compared
+        return compared(self) == compared(other)
+
+    def __hash__(self) -> int:
+        return hash(self._plan_.compared(self))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(self) is self._plan_.made or name in self._plan_.fields:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if type(self) is self._plan_.made or name in self._plan_.fields:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        object.__delattr__(self, name)
+
+    def __getstate__(self) -> list[Any]:
+        return list(self._plan_.everything(self))
+
+    def __setstate__(self, state: list[Any]) -> None:
+        for name, value in zip(self._plan_.fields, state, strict=True):
+            object.__setattr__(self, name, value)
+
+
+# --- the constructor
+
+
+def _first_init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+    """A constructor that works its arguments out, until the class has one of its own."""
+    plan = self._plan_
+    plan.calls += 1
+    given = dict(zip(plan.positional, args, strict=False))
+    fits = len(args) <= len(plan.positional) and plan.accepted.issuperset(kwargs)
+    fits = fits and given.keys().isdisjoint(kwargs)
+    given.update(kwargs)
+    values = {name: given[name] if name in given else _default(field) for name, field in plan.fields.items()}
+    if plan.calls > CALLS_BEFORE_COMPILING or not fits or any(value is MISSING for value in values.values()):
+        # What does not fit is refused by a real signature, in its words.
+        plan.made.__init__ = init = _compiled_init(plan)
         init(self, *args, **kwargs)
+        return
+    for name, value in values.items():
+        object.__setattr__(self, name, value)
+    if hasattr(plan.made, "__post_init__"):
+        self.__post_init__()
 
-    return __init__
+
+def _default(field: Field[Any]) -> Any:
+    """What a field gets that was not given; ``MISSING`` when it must be given."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _compiled_init(cls: Any, fields: tuple[Field[Any], ...]) -> Callable[..., None]:
+def _compiled_init(plan: _Plan) -> Callable[..., None]:
     known: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     positional, keyword, lines = ["self"], list[str](), list[str]()
-    for field in fields:
-        name, value = field.name, field.name
+    for name, field in plan.fields.items():
+        value = name
         if field.default is not MISSING:
             known[f"_d_{name}"], default = field.default, f"=_d_{name}"
         elif field.default_factory is not MISSING:
@@ -134,21 +224,48 @@ def _compiled_init(cls: Any, fields: tuple[Field[Any], ...]) -> Callable[..., No
         else:
             value = f"_f_{name}()" if f"_f_{name}" in known else f"_d_{name}"
         lines.append(f" _set(self, {name!r}, {value})")
-    if hasattr(cls, "__post_init__"):
+    if hasattr(plan.made, "__post_init__"):
         lines.append(" self.__post_init__()")
     parameters = ", ".join([*positional, *(["*", *keyword] if keyword else [])])
     exec("\n".join([f"def __init__({parameters}):", *(lines or [" pass"])]), known)
     init: Any = known["__init__"]
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__module__ = cls.__module__
-    init.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": "None"}
+    init.__qualname__ = f"{plan.made.__qualname__}.__init__"
+    init.__module__ = plan.made.__module__
+    init.__annotations__ = {name: field.type for name, field in plan.fields.items() if field.init}
+    init.__annotations__["return"] = "None"
     return init  # type: ignore[no-any-return]
 
 
+# --- what is made when somebody asks for it
+
+
+class _Description:
+    """What ``dataclasses`` knows of a class."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        plan = owner._plan_
+        annotations = {name: field.type for name, field in plan.fields.items()}
+        # Without a text of its own the standard library would work out the signature to show it.
+        body = {"__doc__": plan.made.__name__, "__annotations__": annotations, **plan.fields}
+        body["__module__"] = plan.made.__module__
+        # The methods exist already: asked for none of them, the standard library only describes.
+        describe = dataclasses.dataclass(init=False, repr=False, eq=False)
+        plain: Any = describe(type(plan.made.__name__, (), body))
+        for option, value in plan.options.items():
+            setattr(plain.__dataclass_params__, option, value)
+        for name in ("__dataclass_fields__", "__dataclass_params__"):
+            setattr(plan.made, name, getattr(plain, name))
+        return getattr(plain, self._name)
+
+
 class _Signature:
-    """The signature of a class, made when somebody asks for it."""
+    """The signature of the constructor."""
 
     def __get__(self, instance: object, owner: Any) -> inspect.Signature:
-        compiled = _compiled_init(owner, dataclasses.fields(owner))
-        signature = inspect.signature(compiled)
+        if instance is not None:
+            raise AttributeError("__signature__")  # An object that can be called has one of its own.
+        signature = inspect.signature(_compiled_init(owner._plan_))
         return signature.replace(parameters=list(signature.parameters.values())[1:])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypedDict
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.llm.retry import RetryPolicy
 
 __all__ = ["HttpKeywords", "HttpOptions", "http_options"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import is_
 from typing import Any
 
+from yiemagent.frozen import dataclass
 from yiemagent.llm.openai_messages import (
     Dialect,
     assistant_dict,

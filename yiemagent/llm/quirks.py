@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 from yiemagent.llm.replay import IdRule
 
 __all__ = ["Quirks", "ReasoningStyle", "learned", "named_quirks", "quirks_for"]

@@ -8,9 +8,9 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from yiemagent.errors import ConfigurationError
+from yiemagent.frozen import dataclass
 
 __all__ = ["RetryPolicy", "retry_after"]
 

@@ -8,9 +8,9 @@ that is over passes nothing on: what it started and nobody waits for goes its ow
 from __future__ import annotations
 
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
 
 from yiemagent.abort import AbortSignal
+from yiemagent.frozen import dataclass
 from yiemagent.loop.limits import Budget
 
 __all__ = ["RunScope", "current_scope", "enclosing_scope", "is_part_of_run"]

@@ -8,10 +8,11 @@ was up, or the run was aborted and the grace passed; whatever it brings later is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 
 from yiemagent.events import Log, ToolExecutionUpdate
+from yiemagent.frozen import dataclass
 from yiemagent.kept_thread import KeptThread, Mailbox
 from yiemagent.loop.run_state import LoopRun
 from yiemagent.loop.tool_calls import (

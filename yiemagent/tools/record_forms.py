@@ -7,13 +7,14 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from yiemagent.frozen import dataclass
 from yiemagent.tools.docstring import parse_docstring
 from yiemagent.tools.scalar_forms import Form
 
 __all__ = ["RecordField", "is_record", "record_fields", "record_form"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class RecordField:
     """One field of a record."""
 
