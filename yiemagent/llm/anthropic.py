@@ -8,8 +8,9 @@ from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.anthropic_decode import AnthropicDecoder
-from yiemagent.llm.anthropic_messages import API, AnthropicDialect
+from yiemagent.llm.anthropic_messages import API
 from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.errors import make_error
 from yiemagent.llm.http_options import HttpKeywords, http_options
@@ -84,7 +85,7 @@ class AnthropicMessages(DirectModel):
             stream=stream_mode(stream),
             defaults=request_defaults(temperature, max_tokens, extra_body),
         )
-        dialect = AnthropicDialect(provider, model, known.supports_images is not False)
+        dialect = ModelDialect(API, provider, model, known.supports_images is not False)
         self._requests = AnthropicRequests(dialect, cache)
 
     def _decoder(self, context: LlmContext, options: StreamOptions) -> AnthropicDecoder:
