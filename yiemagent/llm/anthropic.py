@@ -24,6 +24,7 @@ from yiemagent.llm.settings import (
     stream_mode,
 )
 from yiemagent.model import LlmContext, StreamOptions
+from yiemagent.value_checks import check_type
 
 __all__ = ["AnthropicMessages"]
 
@@ -72,6 +73,9 @@ class AnthropicMessages(DirectModel):
     ) -> None:
         if cache not in (None, "5m", "1h"):
             raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
+        check_type("provider", provider, str, none=False)
+        if not isinstance(beta, (tuple, list)) or not all(isinstance(name, str) for name in beta):
+            raise ConfigurationError(f"beta must be a tuple of names of features, got {beta!r}")
         base = base_url_of(base_url, "ANTHROPIC_BASE_URL", _ANTHROPIC)
         known = model_info(model_name(model), provider, API, info)
         fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}

@@ -22,6 +22,7 @@ from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.transport import Connection, FallbackEra, Receiver
 from yiemagent.net.http import checked_headers
 from yiemagent.net.public_url import public_url
+from yiemagent.value_checks import check_type
 
 __all__ = ["HttpTransport", "HttpWire", "McpHttp"]
 
@@ -64,7 +65,10 @@ class HttpTransport:
             )
         if self.wire not in get_args(HttpWire):
             raise ConfigurationError(f"wire must be 'auto', 'streamable' or 'sse', got {self.wire!r}")
-        checked_headers(self.headers or {})
+        checked_headers({} if self.headers is None else self.headers)
+        check_type("verify", self.verify, bool, str)
+        check_type("cert", self.cert, str, tuple)
+        check_type("proxies", self.proxies, Mapping)
         object.__setattr__(self, "auth", make_auth(self.auth))
 
     def __repr__(self) -> str:

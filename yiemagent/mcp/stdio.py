@@ -22,6 +22,7 @@ from yiemagent.mcp.jsonrpc import Message, decode, encode
 from yiemagent.mcp.lines import LineSplitter
 from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
+from yiemagent.value_checks import check_count, check_type
 
 __all__ = ["McpStdio", "StdioConnection", "StdioTransport"]
 
@@ -58,8 +59,19 @@ class StdioTransport:
             raise ConfigurationError(
                 f"a stdio server needs a command and a list of texts as arguments, got {words!r}"
             )
-        if isinstance(self.inherit_env, str):
-            raise ConfigurationError("inherit_env takes True, False or a list of names, not a text")
+        named = self.inherit_env
+        if isinstance(named, Iterable) and not isinstance(named, (str, bytes)):
+            object.__setattr__(self, "inherit_env", names := tuple(named))  # Read again at each start.
+            named = all(isinstance(name, str) for name in names) or names
+        if not isinstance(named, bool):
+            raise ConfigurationError(f"inherit_env takes True, False or a list of names, got {named!r}")
+        if self.env is not None and not isinstance(self.env, Mapping):
+            raise ConfigurationError(f"env must be a mapping or None, got {type(self.env).__name__}")
+        for name, value in (self.env or {}).items():
+            if not isinstance(name, str) or not isinstance(value, str):  # Values are secrets: not shown.
+                raise ConfigurationError(f"env must map names to texts; {name!r} is a {type(value).__name__}")
+        check_count("max_message_bytes", self.max_message_bytes, none=False)
+        check_type("cwd", self.cwd, str, os.PathLike)
         if self.cwd is not None and not os.path.isdir(self.cwd):
             raise ConfigurationError(f"cwd={os.fspath(self.cwd)!r} is no folder")
 

@@ -11,6 +11,7 @@ from typing import Any
 from yiemagent.errors import ConfigurationError
 from yiemagent.tools.plan import compile_schema
 from yiemagent.tools.wire_schema import is_object_schema
+from yiemagent.value_checks import check_type
 
 __all__ = ["check_name", "check_runs_synchronously", "check_tool", "signature_problem"]
 
@@ -52,6 +53,9 @@ def check_tool(tool: Any, *, schema: Any) -> None:
         raise ConfigurationError(
             f"timeout of tool {tool.name!r} must be a number of seconds above 0 or None, got {tool.timeout!r}"
         )
+    check_type(f"label of tool {tool.name!r}", tool.label, str)
+    check_type(f"annotations of tool {tool.name!r}", tool.annotations, Mapping, none=False)
+    check_type(f"output_schema of tool {tool.name!r}", tool.output_schema, Mapping)
     description = tool.__dict__["description"]
     if description is not None and not isinstance(description, str):
         raise ConfigurationError(f"description of tool {tool.name!r} must be a str, got {description!r}")
