@@ -136,10 +136,6 @@ def test_wrong_fields_are_refused_by_name_with_the_way_out(options: dict[str, An
             {"$ref": "other.json#/a"},
             {"$ref": "other.json#/a", "type": "object", "properties": {}},
         ),
-        (
-            {"$ref": "#/$defs/gone"},
-            {"$ref": "#/$defs/gone", "type": "object", "properties": {}},
-        ),
     ],
 )
 def test_the_root_is_repaired_for_the_wire(schema: Any, wire: Any) -> None:
