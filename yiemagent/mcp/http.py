@@ -5,7 +5,7 @@ Source: issue 5 parts 1 to 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Unpack, get_args
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
-from yiemagent.mcp.http_auth import HttpAuth, make_auth
+from yiemagent.mcp.http_auth import Auth, make_auth
 from yiemagent.mcp.http_link import HttpLink, HttpOptions
 from yiemagent.mcp.http_wire import HttpWire, WireConnection
 from yiemagent.mcp.options import ClientKeywords
@@ -41,7 +41,7 @@ class HttpTransport:
     url: str
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     """Sent with every request to the server (not to its authorization server)."""
-    auth: HttpAuth | str | Callable[[], str] | None = field(default=None, repr=False)
+    auth: Auth | None = field(default=None, repr=False)
     """A bearer token, a function that gives one, or ``OAuth(...)``; wins over ``headers``."""
     wire: HttpWire = "auto"
     """``"auto"`` tries Streamable HTTP and then HTTP+SSE (``/sse``); the others only one of them."""
@@ -124,7 +124,7 @@ class McpHttp(McpClient):
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        auth: HttpAuth | str | Callable[[], str] | None = None,
+        auth: Auth | None = None,
         wire: HttpWire = "auto",
         verify: bool | str | None = None,
         cert: str | tuple[str, str] | None = None,
