@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
 
-__all__ = ["check_callable", "check_count", "check_number", "check_seconds", "check_switch", "check_type"]
+__all__ = [
+    "check_callable",
+    "check_count",
+    "check_names",
+    "check_number",
+    "check_seconds",
+    "check_switch",
+    "check_type",
+]
 
 
 def check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = True) -> None:
@@ -48,8 +56,12 @@ def check_number(name: str, value: Any) -> None:
         raise ConfigurationError(f"{name} must be a number or None, got {value!r}")
 
 
-def check_type(name: str, value: Any, *kinds: type, none: bool = True) -> None:
+def check_type(name: str, value: Any, *kinds: type, none: bool = True, secret: bool = False) -> None:
     """Raise unless *value* is one of *kinds*, or None where *none* allows it; a bool is no int here.
+
+    Args:
+        name: The keyword, for the message.
+        value: What was given; of a *secret* only the type is shown.
 
     Raises:
         ConfigurationError: It is something else.
@@ -58,7 +70,20 @@ def check_type(name: str, value: Any, *kinds: type, none: bool = True) -> None:
         return
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join(_with_article(kind) for kind in kinds)
-        raise ConfigurationError(f"{name} must be {wanted}{' or None' * none}, got {value!r}")
+        found = type(value).__name__ if secret else repr(value)
+        raise ConfigurationError(f"{name} must be {wanted}{' or None' * none}, got {found}")
+
+
+def check_names(name: str, value: Any) -> tuple[str, ...]:
+    """The texts in *value*; a single text is refused, since it would count as its letters.
+
+    Raises:
+        ConfigurationError: It is no collection of texts.
+    """
+    names = tuple(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else (None,)
+    if not all(isinstance(one, str) for one in names):
+        raise ConfigurationError(f"{name} must be a list of texts, got {value!r}")
+    return names
 
 
 def check_callable(name: str, value: Any) -> None:

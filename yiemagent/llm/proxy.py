@@ -52,7 +52,7 @@ class ProxyModel(HttpModel):
         info: Mapping[str, Any] | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
-        check_type("token", token, str, none=False)
+        check_type("token", token, str, none=False, secret=True)
         check_type("provider", provider, str, none=False)
         check_number("temperature", temperature)
         check_count("max_tokens", max_tokens)

@@ -99,9 +99,7 @@ class NatsOptions:
         if (self.user is None) != (self.password is None):
             raise ConfigurationError("user and password belong together: give both, or a token")
         for name in ("name", "user", "password", "token", "tls_hostname"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise ConfigurationError(f"{name} must be a str or None, got {type(value).__name__}")
+            check_type(name, getattr(self, name), str, secret=name in ("password", "token"))
         check_type("credentials", self.credentials, str, os.PathLike)
         check_type("nkey_seed", self.nkey_seed, str, os.PathLike)
         check_type("tls", self.tls, ssl.SSLContext, str, os.PathLike, bool)

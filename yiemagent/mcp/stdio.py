@@ -22,7 +22,7 @@ from yiemagent.mcp.jsonrpc import Message, decode, encode
 from yiemagent.mcp.lines import LineSplitter
 from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
-from yiemagent.value_checks import check_count, check_type
+from yiemagent.value_checks import check_count, check_names, check_type
 
 __all__ = ["McpStdio", "StdioConnection", "StdioTransport"]
 
@@ -59,12 +59,9 @@ class StdioTransport:
             raise ConfigurationError(
                 f"a stdio server needs a command and a list of texts as arguments, got {words!r}"
             )
-        named = self.inherit_env
-        if isinstance(named, Iterable) and not isinstance(named, (str, bytes)):
-            object.__setattr__(self, "inherit_env", names := tuple(named))  # Read again at each start.
-            named = all(isinstance(name, str) for name in names) or names
-        if not isinstance(named, bool):
-            raise ConfigurationError(f"inherit_env takes True, False or a list of names, got {named!r}")
+        if not isinstance(self.inherit_env, bool):  # Read again at each start.
+            names = check_names("inherit_env, unless True or False,", self.inherit_env)
+            object.__setattr__(self, "inherit_env", names)
         if self.env is not None and not isinstance(self.env, Mapping):
             raise ConfigurationError(f"env must be a mapping or None, got {type(self.env).__name__}")
         for name, value in (self.env or {}).items():

@@ -327,7 +327,7 @@ def test_tools_are_allowed_and_denied_by_name_pattern_or_function() -> None:
     assert chosen(allow=["read_*"], deny=["*_b"]) == ["read_a"]
     assert chosen(allow=lambda tool: tool.annotations["readOnlyHint"]) == ["read_a", "read_b"]
     assert chosen(deny=["write_a"]) == ["read_a", "read_b"]
-    with pytest.raises(ConfigurationError, match="allow takes a list"):
+    with pytest.raises(ConfigurationError, match="allow must be a list of texts, got 'read_a'"):
         chosen(allow="read_a")
 
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.forking import forget_parent_on_fork
+from yiemagent.value_checks import check_type
 
 __all__ = ["FileTokenStore", "KeyringTokenStore", "MemoryTokenStore", "StoreKey", "TokenStore"]
 
@@ -95,6 +96,7 @@ class FileTokenStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str] = "~/.config/yiemagent/tokens") -> None:
+        check_type("directory", directory, str, os.PathLike, none=False)
         self._directory = Path(directory).expanduser()
 
     def load(self, key: StoreKey) -> Mapping[str, Any] | None:
