@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError, RunAborted, WaitTimeout, YiemAgentError
 from yiemagent.frozen import dataclass
+from yiemagent.value_checks import check_count, check_seconds, check_type
 
 __all__ = ["EventStream", "PushOutcome", "StreamStats", "WhenFull"]
 
@@ -51,6 +52,9 @@ class EventStream(Generic[T]):
         timeout: Seconds after which an unfinished stream is cancelled with reason "timeout", by
             whoever waits for it, pushes to it or looks at it then; None = never.
         signal: Aborted when the stream is cancelled, before anything else happens.
+
+    Raises:
+        ConfigurationError: A value is of no use or out of range.
     """
 
     def __init__(
@@ -61,15 +65,16 @@ class EventStream(Generic[T]):
         timeout: float | None = None,
         signal: AbortSignal | None = None,
     ) -> None:
-        if max_queue < 1:
-            raise ConfigurationError(f"max_queue must be at least 1, got {max_queue}")
+        check_count("max_queue", max_queue, none=False)
+        check_seconds("timeout", timeout, zero=True)
+        check_type("signal", signal, AbortSignal)
         if when_full not in ("block", "error", "drop_oldest", "drop_newest"):
             raise ConfigurationError(
                 f"when_full must be block, error, drop_oldest or drop_newest, got {when_full!r}"
             )
         self._max_queue = max_queue
         self._when_full = when_full
-        self._deadline = None if timeout is None else monotonic() + timeout
+        self._deadline = None if timeout is None else monotonic() + min(timeout, threading.TIMEOUT_MAX)
         self._signals = [signal] if signal is not None else []
         # Guards everything below; nothing foreign is called under it. Reentrant: the finalizer of
         # a dropped reader may release the stream while its own thread holds the lock.

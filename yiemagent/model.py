@@ -14,6 +14,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
 from yiemagent.frozen import dataclass
 from yiemagent.messages import LlmMessage
+from yiemagent.value_checks import check_count, check_number, check_type
 
 __all__ = ["Llm", "LlmContext", "ModelInfo", "StreamOptions", "ThinkingLevel", "ToolSpec"]
 
@@ -22,7 +23,11 @@ ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "x
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """What is known of a model; None where it is not."""
+    """What is known of a model; None where it is not.
+
+    Raises:
+        ConfigurationError: A value is of no use; the message names it.
+    """
 
     id: str
     provider: str = ""
@@ -36,6 +41,15 @@ class ModelInfo:
     cache_read_price: float | None = None
     cache_write_price: float | None = None
     supports_images: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("id", "provider", "api"):
+            check_type(name, getattr(self, name), str, none=False)
+        for name in ("context_window", "max_output_tokens"):
+            check_count(name, getattr(self, name))
+        for name in ("input_price", "output_price", "cache_read_price", "cache_write_price"):
+            check_number(name, getattr(self, name))
+        check_type("supports_images", self.supports_images, bool)
 
 
 class ToolSpec(Protocol):

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from yiemagent import Agent
+from yiemagent.agent.registry import AgentRegistry
+from yiemagent.agent.subagents import SubagentPool
 from yiemagent.errors import ConfigurationError, HookFailed
 from yiemagent.messages import ImageContent, UserMessage
 from yiemagent.testing.scripted import ScriptedLlm, call, calls, say
@@ -40,16 +42,37 @@ class WaitsWhenCalled:
         ("after_tool_call", WaitsWhenCalled(), r"after_tool_call is an async function"),
         ("convert_to_llm", waits, r"convert_to_llm is an async function"),
         ("format_msg_for_llm", 5, r"format_msg_for_llm must be callable, got 5"),
-        ("temperature", "hot", r"temperature must be int or float or None, got 'hot'"),
-        ("extra_body", 5, r"extra_body must be mapping or None, got 5"),
-        ("thinking_budgets", 5, r"thinking_budgets must be mapping"),
-        ("session_id", 5, r"session_id must be str or None, got 5"),
+        ("temperature", "hot", r"temperature must be a number or None, got 'hot'"),
+        ("extra_body", 5, r"extra_body must be a mapping or None, got 5"),
+        ("thinking_budgets", 5, r"thinking_budgets must be a mapping"),
+        ("session_id", 5, r"session_id must be a str or None, got 5"),
+        ("temperature", float("nan"), r"temperature must be a number or None, got nan"),
+        ("tool_choice", 5, r"tool_choice must be a str or a mapping or None, got 5"),
+        ("fence_untrusted", "no", r"fence_untrusted must be True or False, got 'no'"),
+        ("parallel_tool_execute", "sequential", r"parallel_tool_execute must be True or False"),
+        ("on_mcp_failure", "ignore", r"on_mcp_failure must be 'raise' or 'event', got 'ignore'"),
+        ("when_busy", [], r"when_busy must be 'queue' or 'raise', got \[\]"),
+        ("max_tool_turns", 2.5, r"max_tool_turns must be a whole number or None, got 2\.5"),
+        ("max_total_tokens", "1k", r"max_total_tokens must be a whole number or None, got '1k'"),
     ],
 )
 def test_a_keyword_that_cannot_work_is_refused_by_name(keyword: str, value: Any, said: str) -> None:
     """Bad input is a ConfigurationError at construction, never a surprise inside a run."""
     with pytest.raises(ConfigurationError, match=said):
         Agent(ScriptedLlm(), **{keyword: value})
+
+
+def test_a_pool_refuses_a_registry_that_is_none() -> None:
+    """Bad input is told when the pool is made, not when its first agent is registered."""
+    with pytest.raises(ConfigurationError, match=r"registry must be an AgentRegistry or None, got \{\}"):
+        SubagentPool({})  # type: ignore[arg-type]
+
+
+def test_a_pool_keeps_an_empty_registry_that_it_is_given() -> None:
+    """Several pools may share one from the start."""
+    registry = AgentRegistry()
+
+    assert SubagentPool(registry).registry is registry
 
 
 @pytest.mark.parametrize("listener", [lambda: None, lambda a, b, c: None, waits, WaitsWhenCalled(), yields])

@@ -165,11 +165,35 @@ def test_ten_thousand_events_fit_by_default() -> None:
     assert stream.stats.dropped == 0
 
 
-@pytest.mark.parametrize("options", [{"max_queue": 0}, {"when_full": "explode"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_queue": 0},
+        {"max_queue": "x"},
+        {"max_queue": 2.5},
+        {"max_queue": True},
+        {"max_queue": None},
+        {"when_full": "explode"},
+        {"timeout": "x"},
+        {"timeout": -1},
+        {"timeout": float("nan")},
+        {"signal": threading.Event()},
+    ],
+)
 def test_a_stream_that_could_not_work_is_refused(options: dict[str, Any]) -> None:
     """ES-3: a bound of 0 would strand every event."""
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         EventStream(**options)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 10**400])
+def test_a_timeout_longer_than_any_wait_is_no_limit(timeout: float) -> None:
+    """Decision 26: seconds; a number that no clock can hold waits like None."""
+    stream = EventStream[int](timeout=timeout)
+    stream.push(1)
+    stream.complete()
+
+    assert list(stream) == [1]
 
 
 # -- the end -----------------------------------------------------------------------------

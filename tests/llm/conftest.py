@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from yiemagent.errors import LlmError
 from yiemagent.llm.openai_chat import OpenAIChat
 from yiemagent.messages import AssistantMessage, LlmMessage, UserMessage
 from yiemagent.model import Llm, LlmContext, StreamOptions, ToolSpec
-from yiemagent.testing.loopback import Handler, LoopbackServer
+from yiemagent.testing.loopback import Handler, LoopbackServer, ServedRequest
 
 _VARIABLES = (
     "OPENAI_API_KEY",
@@ -47,6 +48,28 @@ def serve() -> Iterator[Callable[[Handler], LoopbackServer]]:
     yield start
     for server in servers:
         server.close()
+
+
+@pytest.fixture
+def answering(serve: Callable[[Handler], LoopbackServer]) -> Callable[..., LoopbackServer]:
+    """Start a server with these bodies as answers, in turn, the last one again and again.
+
+    A list is streamed as events that name their types; anything else is one JSON body.
+    """
+
+    def start(*bodies: Any, status: int = 200) -> LoopbackServer:
+        waiting = list(bodies)
+
+        def answer(request: ServedRequest) -> None:
+            body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+            if isinstance(body, list):
+                request.stream(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in body)
+            else:
+                request.reply(body, status)
+
+        return serve(answer)
+
+    return start
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from yiemagent import Agent
 from yiemagent.errors import AuthenticationFailed, ConfigurationError, ContextOverflow
-from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.anthropic import AnthropicMessages
-from yiemagent.llm.anthropic_decode import AnthropicDecoder
 from yiemagent.messages import (
     AssistantMessage,
     ImageContent,
@@ -29,8 +25,6 @@ from yiemagent.messages import (
     Usage,
     UserMessage,
 )
-from yiemagent.model import ModelInfo
-from yiemagent.testing.loopback import ServedRequest
 from yiemagent.tools.tool import Tool
 
 HERE = Path(__file__).parent
@@ -55,22 +49,6 @@ WEATHER = Tool(
 )
 
 
-class Recorder:
-    """Answers every request with one body, and keeps what was asked."""
-
-    def __init__(self, body: Any = ANSWER, status: int = 200) -> None:
-        self.body, self.status = body, status
-        self.requests: list[ServedRequest] = []
-
-    def __call__(self, request: ServedRequest) -> None:
-        self.requests.append(request)
-        request.reply(self.body, self.status)
-
-    @property
-    def sent(self) -> Any:
-        return self.requests[-1].json
-
-
 def model(url: str, **options: Any) -> AnthropicMessages:
     return AnthropicMessages("claude-test", url, "sk-ant-secret", max_retries=0, **options)
 
@@ -92,17 +70,17 @@ def test_a_recorded_body_gives_its_expected_result(
 
 @pytest.mark.parametrize("name", ["A-76", "A-77", "B-62", "B-59"])
 def test_an_answer_goes_back_to_its_own_model_as_it_came(
-    serve: Callable[..., Any], ask: Callable[..., Any], name: str
+    serve: Callable[..., Any], answering: Callable[..., Any], ask: Callable[..., Any], name: str
 ) -> None:
     """A-76, A-77, B-59, B-62: thinking signed and verbatim, no blank text, the new ids on both sides."""
     case = next(case for case in CASES if case["id"] == name)
-    bodies, recorder = serve(recorded.Bodies()), Recorder()
+    bodies, server = serve(recorded.Bodies()), answering(ANSWER)
     answer = ask(model(f"{bodies.url}/{name}/1000", stream="always"), tools=recorded.tools_for(case)).message
     results = [ToolResultMessage(call.id, call.name, (TextContent("ok"),)) for call in answer.tool_calls]
 
-    ask(model(serve(recorder).url), [UserMessage("x"), answer, *results, UserMessage("go on")])
+    ask(model(server.url), [UserMessage("x"), answer, *results, UserMessage("go on")])
 
-    blocks = recorder.sent["messages"][1]["content"]
+    blocks = server.requests[-1].json["messages"][1]["content"]
     expected = {
         "A-76": ["tool_use"],
         "A-77": ["thinking", "redacted_thinking", "tool_use"],
@@ -115,15 +93,19 @@ def test_an_answer_goes_back_to_its_own_model_as_it_came(
         assert blocks[1] == {"type": "redacted_thinking", "data": "xx"}
     ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
     answered = [
-        b["tool_use_id"] for b in recorder.sent["messages"][2]["content"] if b["type"] == "tool_result"
+        b["tool_use_id"]
+        for b in server.requests[-1].json["messages"][2]["content"]
+        if b["type"] == "tool_result"
     ]
     assert ids == answered
     assert len(set(ids)) == len(ids)
 
 
-def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_the_whole_request_is_as_the_api_wants_it(
+    answering: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
     """Golden payload: system, marks, tools, results in one user message, images, levels."""
-    recorder = Recorder()
+    server = answering(ANSWER)
     history = [
         UserMessage((TextContent("look"), TextContent("  "), ImageContent("aWk=", "image/png"))),
         AssistantMessage(
@@ -140,7 +122,7 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
     ]
 
     ask(
-        model(serve(recorder).url),
+        model(server.url),
         history,
         tools=(WEATHER,),
         system_prompt="You are terse.",
@@ -153,9 +135,9 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWk="}}
     error_image = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "ZXJy"}}
     mark = {"cache_control": {"type": "ephemeral"}}
-    first_id = recorder.sent["messages"][1]["content"][1]["id"]
+    first_id = server.requests[-1].json["messages"][1]["content"][1]["id"]
     assert first_id != "call|1"
-    assert recorder.sent == {
+    assert server.requests[-1].json == {
         "model": "claude-test",
         "max_tokens": 8192,
         "thinking": {"type": "enabled", "budget_tokens": 2048},
@@ -199,16 +181,16 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
             },
         ],
     }
-    headers = recorder.requests[0].headers
+    headers = server.requests[0].headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("sk-ant-secret", "2023-06-01")
-    assert recorder.requests[0].path == "/v1/messages"
+    assert server.requests[0].path == "/v1/messages"
 
 
 def test_another_models_thinking_and_own_blocks_stay_out(
-    serve: Callable[..., Any], ask: Callable[..., Any]
+    answering: Callable[..., Any], ask: Callable[..., Any]
 ) -> None:
     """C-35: what is private to one model is not shown to another."""
-    recorder = Recorder()
+    server = answering(ANSWER)
     content = (
         ReasoningContent("secret plan", signature="sig"),
         OpaqueContent({"type": "server_tool_use", "id": "s"}),
@@ -216,16 +198,16 @@ def test_another_models_thinking_and_own_blocks_stay_out(
     )
     other = AssistantMessage(content, api="anthropic-messages", provider="anthropic", model="another")
 
-    ask(model(serve(recorder).url), [UserMessage("a"), other, UserMessage("b")])
+    ask(model(server.url), [UserMessage("a"), other, UserMessage("b")])
 
-    assert recorder.sent["messages"][1]["content"] == [{"type": "text", "text": "done"}]
+    assert server.requests[-1].json["messages"][1]["content"] == [{"type": "text", "text": "done"}]
 
 
 def test_a_history_with_calls_and_no_tools_still_declares_them(
-    serve: Callable[..., Any], ask: Callable[..., Any]
+    answering: Callable[..., Any], ask: Callable[..., Any]
 ) -> None:
     """C-14: the API refuses tool blocks without a tool list."""
-    recorder = Recorder()
+    server = answering(ANSWER)
     history = [
         UserMessage("a"),
         AssistantMessage((ToolCall("c1", "old_tool", {}),), stop_reason="tool_calls"),
@@ -233,11 +215,11 @@ def test_a_history_with_calls_and_no_tools_still_declares_them(
         UserMessage("b"),
     ]
 
-    ask(model(serve(recorder).url, cache=None), history)
+    ask(model(server.url, cache=None), history)
 
-    assert recorder.sent["tools"] == [{"name": "old_tool", "input_schema": {"type": "object"}}]
-    assert recorder.sent["tool_choice"] == {"type": "none"}
-    assert "cache_control" not in json.dumps(recorder.sent)
+    assert server.requests[-1].json["tools"] == [{"name": "old_tool", "input_schema": {"type": "object"}}]
+    assert server.requests[-1].json["tool_choice"] == {"type": "none"}
+    assert "cache_control" not in json.dumps(server.requests[-1].json)
 
 
 @pytest.mark.parametrize(
@@ -258,21 +240,23 @@ def test_a_history_with_calls_and_no_tools_still_declares_them(
     ],
 )
 def test_parameters_follow_the_options(
-    serve: Callable[..., Any], ask: Callable[..., Any], options: dict[str, Any], wanted: dict[str, Any]
+    answering: Callable[..., Any], ask: Callable[..., Any], options: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     """PI-87 and PI-2.3: budgets leave room for the answer; no temperature beside thinking."""
-    recorder = Recorder()
+    server = answering(ANSWER)
 
-    ask(model(serve(recorder).url), want_deltas=False, **options)
+    ask(model(server.url), want_deltas=False, **options)
 
-    sent = {key: value for key, value in recorder.sent.items() if key not in ("model", "messages")}
+    sent = {key: value for key, value in server.requests[-1].json.items() if key not in ("model", "messages")}
     assert sent == wanted
 
 
-def test_usage_and_cost_come_from_start_and_end(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_usage_and_cost_come_from_start_and_end(
+    answering: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
     """Part 7: cached tokens apart; unknown counts are None."""
     prices = {"input_price": 1.0, "output_price": 2.0, "cache_read_price": 0.1}
-    llm = model(serve(Recorder()).url, info=prices)
+    llm = model(answering(ANSWER).url, info=prices)
 
     usage = ask(llm, want_deltas=False).message.usage
 
@@ -296,7 +280,7 @@ def test_usage_and_cost_come_from_start_and_end(serve: Callable[..., Any], ask: 
     ],
 )  # fmt: skip
 def test_errors_have_their_class(
-    serve: Callable[..., Any],
+    answering: Callable[..., Any],
     ask: Callable[..., Any],
     status: int,
     body: dict[str, Any],
@@ -305,7 +289,7 @@ def test_errors_have_their_class(
     retryable: bool,
 ) -> None:
     """Part 6: by status and wording; the key shows nowhere."""
-    asked = ask(model(serve(Recorder(body, status)).url))
+    asked = ask(model(answering(body, status=status).url))
 
     assert isinstance(asked.error, error)
     assert asked.error.retryable is retryable
@@ -315,18 +299,15 @@ def test_errors_have_their_class(
         assert asked.error.kind == kind
 
 
-def test_an_error_event_beats_everything(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_an_error_event_beats_everything(answering: Callable[..., Any], ask: Callable[..., Any]) -> None:
     """B-60: a stream that ends with an error event is an error with the partial text."""
     events = [
         {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Half"}},
         {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
     ]
-    body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
-    asked = ask(
-        model(serve(lambda request: request.reply(body, headers={"Content-Type": "text/event-stream"})).url)
-    )
+    asked = ask(model(answering(events).url))
 
     assert asked.message.text == "Half"
     assert asked.message.stop_reason == "error"
@@ -334,18 +315,14 @@ def test_an_error_event_beats_everything(serve: Callable[..., Any], ask: Callabl
     assert asked.error.retryable
 
 
-def test_an_agent_runs_tools_with_it(serve: Callable[..., Any]) -> None:
+def test_an_agent_runs_tools_with_it(answering: Callable[..., Any]) -> None:
     """The loop, the dialect and a tool together, without streaming."""
-    answers = [
-        {
-            "type": "message",
-            "content": [{"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Oslo"}}],
-            "stop_reason": "tool_use",
-        },
-        ANSWER,
-    ]
-    server = serve(lambda request: request.reply(answers.pop(0)))
-    with Agent(model(server.url), tools=[WEATHER]) as agent:
+    call = {
+        "type": "message",
+        "content": [{"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Oslo"}}],
+        "stop_reason": "tool_use",
+    }
+    with Agent(model(answering(call, ANSWER).url), tools=[WEATHER]) as agent:
         result = agent.run("weather?", timeout=20)
 
     assert result.text == "Hi"
@@ -372,57 +349,3 @@ def test_bad_values_are_refused_at_construction(options: dict[str, Any]) -> None
     """Bad input names the thing and the values that are taken."""
     with pytest.raises(ConfigurationError, match="must be"):
         AnthropicMessages(**options)
-
-
-STREAM = (HERE / "cases" / "bodies" / "B-56-anthropic_baseline.sse").read_text("utf-8")
-EVENTS = [line.removeprefix("data: ") for line in STREAM.splitlines() if line.startswith("data: ")]
-
-
-@given(st.integers(min_value=0, max_value=len(EVENTS) - 1))
-def test_any_prefix_of_a_stream_is_truncated_and_runs_nothing(length: int) -> None:
-    """Property: a stream is complete only with its message_stop."""
-    decoder = AnthropicDecoder(
-        AnswerBuilder(AssistantMessage(()), (WEATHER,), listening=True), "it", ModelInfo(id="m")
-    )
-    for event in EVENTS[:length]:
-        decoder.feed(event)
-
-    message, error = decoder.finish()
-
-    assert error is not None
-    assert error.kind == "stream_truncated"
-    assert message.tool_calls == ()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "index", "delta", "content_block", "message", "usage"]), inner
-        )
-    ),
-    max_leaves=8,
-)
-
-
-KINDS = st.sampled_from(
-    ["message_start", "content_block_start", "content_block_delta", "message_delta", "message_stop", "x"]
-)
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(KINDS, JSON), max_size=6))
-def test_no_event_makes_the_decoder_raise(events: list[tuple[str, Any]]) -> None:
-    """Property: whatever a provider sends ends as a message or an LlmError."""
-    decoder = AnthropicDecoder(
-        AnswerBuilder(AssistantMessage(()), (), listening=True), "it", ModelInfo(id="m")
-    )
-    for kind, value in events:
-        data = {**value, "type": kind} if isinstance(value, dict) else value
-        if decoder.feed(json.dumps(data)):
-            break
-
-    message, _ = decoder.finish()
-
-    assert isinstance(message, AssistantMessage)

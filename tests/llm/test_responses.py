@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from yiemagent import Agent
 from yiemagent.errors import ConfigurationError, ContextOverflow, RateLimited
-from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.providers import model_from_string
 from yiemagent.llm.responses import OpenAIResponses
-from yiemagent.llm.responses_decode import ResponsesDecoder
 from yiemagent.messages import (
     AssistantMessage,
     ImageContent,
-    ReasoningContent,
     TextContent,
     ToolCall,
     ToolResultMessage,
     Usage,
     UserMessage,
 )
-from yiemagent.model import ModelInfo
-from yiemagent.testing.loopback import ServedRequest
 from yiemagent.tools.tool import Tool
 
 REASONING = {
@@ -106,41 +98,19 @@ def events_of(*items: dict[str, Any]) -> list[dict[str, Any]]:
     return events
 
 
-def sse(events: list[dict[str, Any]]) -> str:
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
-
-
-class Recorder:
-    """Answers with the given bodies in turn (the last one again and again), and keeps requests."""
-
-    def __init__(self, *bodies: Any, status: int = 200) -> None:
-        self.bodies, self.status = list(bodies), status
-        self.requests: list[ServedRequest] = []
-
-    def __call__(self, request: ServedRequest) -> None:
-        self.requests.append(request)
-        body = self.bodies.pop(0) if len(self.bodies) > 1 else self.bodies[0]
-        kind = "text/event-stream" if isinstance(body, str) else "application/json"
-        request.reply(body, self.status, {"Content-Type": kind})
-
-    @property
-    def sent(self) -> Any:
-        return self.requests[-1].json
-
-
 def model(url: str, **options: Any) -> OpenAIResponses:
     return OpenAIResponses("gpt-test", f"{url}/v1", "sk-secret", max_retries=0, **options)
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 def test_an_answer_is_the_same_streamed_and_whole(
-    serve: Callable[..., Any], ask: Callable[..., Any], streamed: bool
+    answering: Callable[..., Any], ask: Callable[..., Any], streamed: bool
 ) -> None:
     """Reasoning, text and a call, in the order of the items; usage with its details."""
     items = (REASONING, TEXT, CALL)
-    recorder = Recorder(sse(events_of(*items)) if streamed else whole(*items))
+    server = answering(events_of(*items) if streamed else whole(*items))
 
-    asked = ask(model(serve(recorder).url), tools=(WEATHER,), want_deltas=streamed)
+    asked = ask(model(server.url), tools=(WEATHER,), want_deltas=streamed)
 
     message = asked.message
     assert asked.error is None
@@ -150,12 +120,12 @@ def test_an_answer_is_the_same_streamed_and_whole(
     assert message.stop_reason == "tool_calls"
     assert message.response_id == "resp_1"
     assert message.usage == Usage(input_tokens=6, output_tokens=7, cache_read_tokens=4, reasoning_tokens=5)
-    assert bool(recorder.sent.get("stream")) is streamed
+    assert bool(server.requests[-1].json.get("stream")) is streamed
 
 
-def test_the_deltas_add_up_to_the_answer(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_the_deltas_add_up_to_the_answer(answering: Callable[..., Any], ask: Callable[..., Any]) -> None:
     """Event grammar: each block has its start, deltas and end."""
-    asked = ask(model(serve(Recorder(sse(events_of(REASONING, TEXT, CALL)))).url), tools=(WEATHER,))
+    asked = ask(model(answering(events_of(REASONING, TEXT, CALL)).url), tools=(WEATHER,))
 
     assert asked.types == [
         "start",
@@ -168,11 +138,10 @@ def test_the_deltas_add_up_to_the_answer(serve: Callable[..., Any], ask: Callabl
 
 
 def test_reasoning_and_item_ids_go_back_to_the_same_model_only(
-    serve: Callable[..., Any], ask: Callable[..., Any]
+    answering: Callable[..., Any], ask: Callable[..., Any]
 ) -> None:
     """Part 2: reasoning items are replayed encrypted; another model gets only what was said."""
-    recorder = Recorder(whole(REASONING, TEXT, CALL))
-    server = serve(recorder)
+    server = answering(whole(REASONING, TEXT, CALL))
     answer = ask(model(server.url), tools=(WEATHER,), want_deltas=False).message
     history = [
         UserMessage("weather?"),
@@ -181,9 +150,9 @@ def test_reasoning_and_item_ids_go_back_to_the_same_model_only(
     ]
 
     ask(model(server.url), history, tools=(WEATHER,), want_deltas=False)
-    same = recorder.sent["input"]
+    same = server.requests[-1].json["input"]
     ask(OpenAIResponses("another", f"{server.url}/v1", "k"), history, tools=(WEATHER,), want_deltas=False)
-    other = recorder.sent["input"]
+    other = server.requests[-1].json["input"]
 
     output_text = [{"type": "output_text", "text": "Sunny."}]
     said = {"type": "message", "role": "assistant", "content": output_text}
@@ -199,9 +168,11 @@ def test_reasoning_and_item_ids_go_back_to_the_same_model_only(
     assert other == [user, said, call, result]
 
 
-def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_the_whole_request_is_as_the_api_wants_it(
+    answering: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
     """Golden payload: nothing stored, strictness off, images in prompts and results."""
-    recorder = Recorder(whole(TEXT))
+    server = answering(whole(TEXT))
     history = [
         UserMessage((TextContent("look"), ImageContent("aWk=", "image/png"))),
         AssistantMessage((ToolCall("c1", "get_weather", {}),), stop_reason="tool_calls"),
@@ -209,7 +180,7 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
     ]
 
     ask(
-        model(serve(recorder).url),
+        model(server.url),
         history,
         tools=(WEATHER,),
         system_prompt="Terse.",
@@ -220,9 +191,9 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
         tool_choice="get_weather",
     )
 
-    assert recorder.requests[0].path == "/v1/responses"
-    assert recorder.requests[0].headers["authorization"] == "Bearer sk-secret"
-    assert recorder.sent == {
+    assert server.requests[0].path == "/v1/responses"
+    assert server.requests[0].headers["authorization"] == "Bearer sk-secret"
+    assert server.requests[-1].json == {
         "model": "gpt-test",
         "store": False,
         "include": ["reasoning.encrypted_content"],
@@ -261,11 +232,13 @@ def test_the_whole_request_is_as_the_api_wants_it(serve: Callable[..., Any], ask
     }
 
 
-def test_a_refusal_is_a_refusal_and_not_an_answer(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_a_refusal_is_a_refusal_and_not_an_answer(
+    answering: Callable[..., Any], ask: Callable[..., Any]
+) -> None:
     """A-41 in this dialect."""
     item = {"type": "message", "id": "m", "content": [{"type": "refusal", "refusal": "I cannot."}]}
 
-    asked = ask(model(serve(Recorder(whole(item))).url), want_deltas=False)
+    asked = ask(model(answering(whole(item)).url), want_deltas=False)
 
     assert asked.error is None
     assert (asked.message.stop_reason, asked.message.refusal, asked.message.text) == (
@@ -275,18 +248,18 @@ def test_a_refusal_is_a_refusal_and_not_an_answer(serve: Callable[..., Any], ask
     )
 
 
-def test_an_incomplete_answer_runs_no_call(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_an_incomplete_answer_runs_no_call(answering: Callable[..., Any], ask: Callable[..., Any]) -> None:
     """A-66 in this dialect: the output limit was reached."""
     body = whole(CALL, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
 
-    message = ask(model(serve(Recorder(body)).url), tools=(WEATHER,), want_deltas=False).message
+    message = ask(model(answering(body).url), tools=(WEATHER,), want_deltas=False).message
 
     assert message.stop_reason == "length"
     assert message.tool_calls[0].arguments_error is not None
 
 
 def test_calls_that_cannot_be_told_apart_are_an_error(
-    serve: Callable[..., Any], ask: Callable[..., Any]
+    answering: Callable[..., Any], ask: Callable[..., Any]
 ) -> None:
     """Two calls, and argument pieces without index and id: mixing them would be worse."""
     events = [
@@ -299,14 +272,14 @@ def test_calls_that_cannot_be_told_apart_are_an_error(
         {"type": "response.function_call_arguments.delta", "delta": "{"},
     ]
 
-    asked = ask(model(serve(Recorder(sse(events))).url), tools=(WEATHER,))
+    asked = ask(model(answering(events).url), tools=(WEATHER,))
 
     assert asked.error is not None
     assert asked.error.kind == "invalid_response"
     assert asked.message.tool_calls == ()
 
 
-def test_a_single_call_without_index_is_read(serve: Callable[..., Any], ask: Callable[..., Any]) -> None:
+def test_a_single_call_without_index_is_read(answering: Callable[..., Any], ask: Callable[..., Any]) -> None:
     """Some servers leave the index out; with one call there is nothing to mix."""
     events = [
         {"type": "response.output_item.added", "item": {**CALL, "id": None, "call_id": "c", "arguments": ""}},
@@ -314,18 +287,18 @@ def test_a_single_call_without_index_is_read(serve: Callable[..., Any], ask: Cal
         {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}},
     ]
 
-    message = ask(model(serve(Recorder(sse(events))).url), tools=(WEATHER,)).message
+    message = ask(model(answering(events).url), tools=(WEATHER,)).message
 
     assert [dict(call.arguments) for call in message.tool_calls] == [{"city": "Oslo"}]
 
 
 def test_an_answer_that_only_the_last_event_holds_is_read(
-    serve: Callable[..., Any], ask: Callable[..., Any]
+    answering: Callable[..., Any], ask: Callable[..., Any]
 ) -> None:
     """Proxies that send no item events."""
     events = [{"type": "response.completed", "response": whole(TEXT, CALL)}]
 
-    message = ask(model(serve(Recorder(sse(events))).url), tools=(WEATHER,)).message
+    message = ask(model(answering(events).url), tools=(WEATHER,)).message
 
     assert message.text == "Sunny."
     assert [call.id for call in message.tool_calls] == ["call_1"]
@@ -355,27 +328,27 @@ def test_an_answer_that_only_the_last_event_holds_is_read(
     ids=["error event", "failed response"],
 )
 def test_an_error_in_the_stream_is_an_error(
-    serve: Callable[..., Any],
+    answering: Callable[..., Any],
     ask: Callable[..., Any],
     events: list[dict[str, Any]],
     error: type[Exception],
     retryable: bool,
 ) -> None:
     """B-34, B-60 in this dialect."""
-    asked = ask(model(serve(Recorder(sse([*events_of(TEXT)[:3], *events]))).url))
+    asked = ask(model(answering([*events_of(TEXT)[:3], *events]).url))
 
     assert isinstance(asked.error, error)
     assert asked.error.retryable is retryable
     assert asked.message.text == "Sun"
 
 
-def test_an_agent_runs_tools_with_it(serve: Callable[..., Any]) -> None:
+def test_an_agent_runs_tools_with_it(answering: Callable[..., Any]) -> None:
     """The loop, the dialect and a tool together."""
-    recorder = Recorder(whole(REASONING, CALL), whole(TEXT))
-    with Agent(model(serve(recorder).url), tools=[WEATHER], thinking_level="low") as agent:
+    server = answering(whole(REASONING, CALL), whole(TEXT))
+    with Agent(model(server.url), tools=[WEATHER], thinking_level="low") as agent:
         assert agent.run("weather?", timeout=20).text == "Sunny."
 
-    assert recorder.sent["input"][1] == REASONING
+    assert server.requests[-1].json["input"][1] == REASONING
 
 
 def test_the_provider_string_names_it() -> None:
@@ -393,56 +366,3 @@ def test_bad_values_are_refused_at_construction(options: dict[str, Any]) -> None
     """Bad input names the thing."""
     with pytest.raises(ConfigurationError, match=r"must be|did you mean"):
         OpenAIResponses(**options)
-
-
-EVENTS = [json.dumps(event) for event in events_of(REASONING, TEXT, CALL)]
-
-
-def decoder() -> ResponsesDecoder:
-    builder = AnswerBuilder(AssistantMessage(()), (WEATHER,), listening=True)
-    return ResponsesDecoder(builder, "it", ModelInfo(id="m"))
-
-
-@given(st.integers(min_value=0, max_value=len(EVENTS) - 1))
-def test_any_prefix_of_a_stream_is_truncated_and_runs_nothing(length: int) -> None:
-    """Property: a stream is complete only with its terminal event."""
-    reader = decoder()
-    for event in EVENTS[:length]:
-        reader.feed(event)
-
-    message, error = reader.finish()
-
-    assert error is not None
-    assert error.kind == "stream_truncated"
-    assert message.tool_calls == ()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["item", "response", "output", "delta", "output_index", "type"]), inner
-        )
-    ),
-    max_leaves=8,
-)
-KINDS = st.sampled_from([json.loads(event)["type"] for event in EVENTS] + ["x"])
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(KINDS, JSON), max_size=6))
-def test_no_event_makes_the_decoder_raise(events: list[tuple[str, Any]]) -> None:
-    """Property: whatever a provider sends ends as a message or an LlmError."""
-    reader = decoder()
-    for kind, value in events:
-        data = {**value, "type": kind} if isinstance(value, dict) else value
-        if reader.feed(json.dumps(data)):
-            break
-
-    message, _ = reader.finish()
-
-    assert isinstance(message, AssistantMessage)
-    assert all(
-        isinstance(block, (TextContent, ReasoningContent, ToolCall)) or block for block in message.content
-    )

@@ -1,4 +1,4 @@
-"""What the stateless loop says to prompts that are no messages: before any event."""
+"""What the loop says to prompts that are no messages, and to limits that are none: before any event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from yiemagent import AgentContext, AgentLoopConfig, ToolRegistry, agent_loop, run_agent_loop
+from yiemagent import AgentContext, AgentLoopConfig, Limits, ToolRegistry, agent_loop, run_agent_loop
+from yiemagent.errors import ConfigurationError
 from yiemagent.testing import ScriptedLlm
 
 
@@ -26,3 +27,27 @@ def test_prompts_that_are_no_messages_are_refused_at_once(prompts: Any, threaded
 
     assert not events
     assert not model.requests
+
+
+COUNTS = ("max_tool_turns", "max_tool_calls", "max_total_tokens", "max_identical_calls")
+
+
+@pytest.mark.parametrize("name", [*COUNTS, "max_cost", "max_seconds"])
+@pytest.mark.parametrize("value", [True, "5", float("nan"), [5]])
+def test_a_limit_that_is_no_number_is_refused(name: str, value: Any) -> None:
+    """Bad input: the limit, the value and what is taken."""
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a (whole )?number or None, got"):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_limit_that_counts_something_is_a_whole_number(name: str) -> None:
+    """Two and a half turns would be three, or two, depending on where they are compared."""
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a whole number or None, got 2\.5"):
+        Limits(**{name: 2.5})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["max_cost", "max_seconds"])
+def test_a_limit_of_dollars_or_seconds_may_be_a_fraction(name: str) -> None:
+    """Only what is counted is whole."""
+    assert getattr(Limits(**{name: 0.5}), name) == 0.5  # type: ignore[arg-type]

@@ -106,6 +106,12 @@ def lambda_free(a: int) -> int:
     return a
 
 
+def test_a_switch_that_is_no_bool_is_refused() -> None:
+    """``sequential="no"`` would count as yes."""
+    with pytest.raises(ConfigurationError, match="sequential must be True or False, got 'no'"):
+        tool(sequential="no")  # type: ignore[call-overload]
+
+
 def test_sequential_and_parallel_contradict_each_other() -> None:
     """Named together."""
     with pytest.raises(ConfigurationError, match="contradicts"):

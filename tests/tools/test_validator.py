@@ -200,6 +200,54 @@ def test_a_broken_schema_is_an_error_when_the_tool_is_made(properties: Any, wher
     assert len(str(caught.value)) < 400
 
 
+DEFINED = {"a": {"type": "string"}, "b": {"prefixItems": [{"type": "string"}]}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"$ref": "#/$defs/gone"}, '"#/$defs/gone", which is not there: #/$defs has a, b;'),
+        ({"items": {"$ref": "#/definitions/gone"}}, '"#/definitions/gone", which is not there: # has type'),
+        ({"$ref": "#/$defs/b/prefixItems/7"}, "#/$defs/b/prefixItems has 1 items"),
+        ({"$ref": "#/$defs/a/type/x"}, '#/$defs/a/type is "string"'),
+        ({"anyOf": [{"$ref": "#/$defs/gone"}, {"type": "null"}]}, "#/$defs has a, b"),
+        ({"not": {"$ref": "#/$defs/gone"}}, "#/$defs has a, b"),
+        ({"if": {"properties": {"x": {"$ref": "#/$defs/gone"}}}}, "#/$defs has a, b"),
+    ],
+)
+def test_a_reference_to_nothing_is_an_error_when_the_tool_is_made(schema: Any, said: str) -> None:
+    """Cases C-22 and C-52: with the tool, the reference, and what is there."""
+    with pytest.raises(ConfigurationError, match="input_schema of tool 'probe' refers to") as caught:
+        make_tool({"n": schema}, **{"$defs": DEFINED})
+    assert said in str(caught.value)
+
+
+def test_a_reference_to_nothing_is_found_behind_a_reference() -> None:
+    """What is referred to is in use, and so is what that refers to."""
+    defined = {"a": {"$ref": "#/$defs/b"}, "b": {"items": {"$ref": "#/$defs/gone"}}}
+
+    with pytest.raises(ConfigurationError, match="gone"):
+        make_tool({"n": {"$ref": "#/$defs/a"}}, **{"$defs": defined})
+
+
+@pytest.mark.parametrize(
+    ("properties", "root"),
+    [
+        ({"n": {"type": "string"}}, {"$defs": {"unused": {"$ref": "#/$defs/gone"}}}),
+        ({"n": {"$ref": "http://10.0.0.1/x.json"}}, {}),
+        ({"n": {"$ref": "#anchor"}}, {}),
+        ({"n": {"$id": "inner", "$defs": {"own": True}, "$ref": "#/$defs/own"}}, {}),
+        ({"$ref": {"type": "string"}, "n": {"enum": [{"$ref": "#/$defs/gone"}]}}, {}),
+        ({"n": {"$ref": "#"}}, {}),
+    ],
+)
+def test_only_local_references_that_are_in_use_are_followed_when_a_tool_is_made(
+    properties: Any, root: Any
+) -> None:
+    """Case C-52: nothing is fetched, and what is not in the schema may be right elsewhere."""
+    assert make_tool(properties, **root).name == "probe"
+
+
 def test_a_schema_nested_beyond_the_stack_is_refused() -> None:
     """A hostile server sends one."""
     deep: Any = {"type": "string"}

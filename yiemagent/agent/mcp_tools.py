@@ -27,8 +27,6 @@ class McpTools:
                     "mcp_server must be a callable server(method, *args, event_sink=...) such as McpStdio, "
                     f"McpHttp or McpNats, or a list of these; got {server!r}"
                 )
-        if on_failure not in ("raise", "event"):
-            raise ConfigurationError(f"on_mcp_failure must be 'raise' or 'event', got {on_failure!r}")
         self._on_failure = on_failure
         self._sources: list[Any] | None = None
 

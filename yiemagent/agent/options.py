@@ -11,12 +11,12 @@ from typing import Any
 from yiemagent.errors import ConfigurationError
 from yiemagent.loop.limits import Limits
 from yiemagent.model import Llm
+from yiemagent.value_checks import check_count, check_number, check_seconds, check_switch, check_type
 
 __all__ = [
     "as_llm",
     "check_hook",
     "check_keywords",
-    "check_type",
     "make_limits",
     "refuse_unknown",
 ]
@@ -53,12 +53,14 @@ _HOOKS = {
 }
 """Keywords that are called, and with how many positional arguments."""
 _COUNTS = ("max_tool_concurrency", "max_tool_result_chars", "max_tokens")
+_CHOICES = {"when_busy": ("queue", "raise"), "on_mcp_failure": ("raise", "event")}
+_SWITCHES = ("fence_untrusted", "parallel_tool_execute")
 _TYPES: dict[str, tuple[type, ...]] = {
-    "temperature": (int, float),
     "extra_body": (Mapping,),
     "thinking_budgets": (Mapping,),
     "session_id": (str,),
     "transport": (str,),
+    "tool_choice": (str, Mapping),
 }
 
 
@@ -73,15 +75,19 @@ def check_keywords(given: Mapping[str, Any]) -> None:
     """
     for name, arguments in _HOOKS.items():
         check_hook(name, given[name], arguments)
-    _check_seconds("tool_timeout", given["tool_timeout"])
-    _check_seconds("abort_grace", given["abort_grace"], zero=True, none=False)
-    _check_seconds("max_retry_delay", given["max_retry_delay"], zero=True)
+    check_seconds("tool_timeout", given["tool_timeout"])
+    check_seconds("abort_grace", given["abort_grace"], zero=True, none=False)
+    check_seconds("max_retry_delay", given["max_retry_delay"], zero=True)
     for name in _COUNTS:
-        _check_count(name, given[name])
+        check_count(name, given[name])
     for name, kinds in _TYPES.items():
         check_type(name, given[name], *kinds)
-    if given["when_busy"] not in ("queue", "raise"):
-        raise ConfigurationError(f"when_busy must be 'queue' or 'raise', got {given['when_busy']!r}")
+    check_number("temperature", given["temperature"])
+    for name in _SWITCHES:
+        check_switch(name, given[name])
+    for name, choices in _CHOICES.items():
+        if given[name] not in choices:
+            raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {given[name]!r}")
 
 
 def refuse_unknown(unknown: Mapping[str, Any], known: Callable[..., Any]) -> None:
@@ -155,43 +161,6 @@ def check_hook(name: str, hook: Any, arguments: int) -> None:
         ) from error
     except ValueError:
         return  # A builtin without a signature.
-
-
-def _check_seconds(name: str, value: Any, *, zero: bool = False, none: bool = True) -> None:
-    """Raise unless *value* is a number of seconds, or None where *none* allows it.
-
-    Raises:
-        ConfigurationError: It is negative, no number, or zero where that makes no sense.
-    """
-    if value is None and none:
-        return
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
-    if not good or value < 0 or (value == 0 and not zero):
-        least = "0 or more" if zero else "more than 0"
-        raise ConfigurationError(f"{name} must be {least} seconds{' or None' * none}, got {value!r}")
-
-
-def _check_count(name: str, value: Any, *, least: int = 1) -> None:
-    """Raise unless *value* is None or a whole number of *least* or more.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(f"{name} must be a whole number of at least {least} or None, got {value!r}")
-
-
-def check_type(name: str, value: Any, *kinds: type) -> None:
-    """Raise unless *value* is None or one of *kinds*.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
-    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-        wanted = " or ".join(kind.__name__.lower() for kind in kinds)
-        raise ConfigurationError(f"{name} must be {wanted} or None, got {value!r}")
 
 
 def make_limits(limits: Limits | None, shorthands: Mapping[str, Any]) -> Limits:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
 from yiemagent.agent.listeners import Listeners
-from yiemagent.agent.options import as_llm, check_type
+from yiemagent.agent.options import as_llm
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
 from yiemagent.errors import ConfigurationError
@@ -19,6 +19,7 @@ from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.pool import AbandonedTool, ToolThreads
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import Tools
+from yiemagent.value_checks import check_type
 
 __all__ = ["AgentSettings", "as_messages", "checked_level"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from yiemagent.agent.agent import Agent
 from yiemagent.agent.registry import AgentKey, AgentRegistry
+from yiemagent.value_checks import check_type
 
 __all__ = ["SubagentPool"]
 
@@ -26,7 +27,8 @@ class SubagentPool:
     """
 
     def __init__(self, registry: AgentRegistry | None = None) -> None:
-        self.registry = registry or AgentRegistry()
+        check_type("registry", registry, AgentRegistry)
+        self.registry = AgentRegistry() if registry is None else registry
         self._lock = threading.Lock()
         self._agents: list[Agent] = []
 

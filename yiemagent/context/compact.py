@@ -32,6 +32,7 @@ from yiemagent.messages import (
     UserMessage,
 )
 from yiemagent.model import Llm, StreamOptions
+from yiemagent.value_checks import check_callable, check_count, check_seconds, check_type
 
 __all__ = ["CompactionReport", "Compactor"]
 
@@ -115,25 +116,23 @@ class Compactor:
             raise ConfigurationError(
                 f'llm must be an Llm object such as OpenAIChat("gpt-5-mini") or agent.model, got {llm!r}'
             )
-        if summary_prompt is not None and not isinstance(summary_prompt, str):
-            raise ConfigurationError(f"summary_prompt must be a str or None, got {summary_prompt!r}")
-        if count_tokens is not None and not callable(count_tokens):
-            raise ConfigurationError(f"count_tokens must be callable or None, got {count_tokens!r}")
+        check_type("summary_prompt", summary_prompt, str)
+        check_type("options", options, StreamOptions)
+        check_callable("count_tokens", count_tokens)
+        check_callable("convert_to_llm", convert_to_llm)
         window = llm.info.context_window if context_window is None else context_window
         if window is None:
             raise ConfigurationError(
                 f"the context window of {llm.info.id!r} is not known; pass context_window=<tokens>"
             )
-        _check_above("context_window", window, 0)
-        _check_above("share", share, 0)
-        if share > 1:
-            raise ConfigurationError(f"share must be at most 1, got {share}")
+        check_count("context_window", window)
+        check_count("keep_recent_turns", keep_recent_turns, none=False)
+        check_count("max_summary_tokens", max_summary_tokens)
+        check_seconds("timeout", timeout)
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise ConfigurationError(f"share must be greater than 0 and at most 1, got {share!r}")
         if max_summary_tokens is None:
             max_summary_tokens = max(200, min(4_000, int(window * share / 20)))
-        _check_above("keep_recent_turns", keep_recent_turns, 0)
-        _check_above("max_summary_tokens", max_summary_tokens, 0)
-        if timeout is not None:
-            _check_above("timeout", timeout, 0)
         self._llm = llm
         self._window = window
         self._limit = window * share
@@ -324,11 +323,6 @@ class Compactor:
 
     def _tokens(self, text: str) -> float:
         return self._counter.measure(UserMessage((TextContent(text),))) / self._counter.units_per_token
-
-
-def _check_above(name: str, value: float, bound: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > bound:
-        raise ConfigurationError(f"{name} must be greater than {bound}, got {value!r}")
 
 
 def _without_own(messages: Sequence[Message]) -> Sequence[LlmMessage]:

@@ -8,8 +8,9 @@ from typing import Any, Literal, Unpack
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.anthropic_decode import AnthropicDecoder
-from yiemagent.llm.anthropic_messages import API, AnthropicDialect
+from yiemagent.llm.anthropic_messages import API
 from yiemagent.llm.anthropic_request import AnthropicRequests, CacheTime
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.errors import make_error
 from yiemagent.llm.http_options import HttpKeywords, http_options
@@ -23,6 +24,7 @@ from yiemagent.llm.settings import (
     stream_mode,
 )
 from yiemagent.model import LlmContext, StreamOptions
+from yiemagent.value_checks import check_type
 
 __all__ = ["AnthropicMessages"]
 
@@ -71,6 +73,9 @@ class AnthropicMessages(DirectModel):
     ) -> None:
         if cache not in (None, "5m", "1h"):
             raise ConfigurationError(f'cache must be "5m", "1h" or None, got {cache!r}')
+        check_type("provider", provider, str, none=False)
+        if not isinstance(beta, (tuple, list)) or not all(isinstance(name, str) for name in beta):
+            raise ConfigurationError(f"beta must be a tuple of names of features, got {beta!r}")
         base = base_url_of(base_url, "ANTHROPIC_BASE_URL", _ANTHROPIC)
         known = model_info(model_name(model), provider, API, info)
         fixed = {"anthropic-version": _VERSION, **({"anthropic-beta": ",".join(beta)} if beta else {})}
@@ -84,7 +89,7 @@ class AnthropicMessages(DirectModel):
             stream=stream_mode(stream),
             defaults=request_defaults(temperature, max_tokens, extra_body),
         )
-        dialect = AnthropicDialect(provider, model, known.supports_images is not False)
+        dialect = ModelDialect(API, provider, model, known.supports_images is not False)
         self._requests = AnthropicRequests(dialect, cache)
 
     def _decoder(self, context: LlmContext, options: StreamOptions) -> AnthropicDecoder:

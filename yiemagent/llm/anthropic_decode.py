@@ -7,18 +7,18 @@ stream is complete only with its ``message_stop`` (B-61).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
-from yiemagent.llm.errors import body_error, make_error
+from yiemagent.llm.errors import make_error, truncated_answer
+from yiemagent.llm.event_decoder import EventDecoder, Handlers
 from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import with_cost
-from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason, Usage
 from yiemagent.model import ModelInfo
 
@@ -36,46 +36,23 @@ _STOP: dict[str, StopReason] = {
 }
 
 
-class AnthropicDecoder:
-    """Decodes one answer. Feed it events or one whole body, then call ``finish``.
+class AnthropicDecoder(EventDecoder):
+    """Decodes one answer; see ``EventDecoder``."""
 
-    Args:
-        builder: Collects the blocks; its ``events`` are what listeners get.
-        source: Who answers, for messages of errors.
-        info: Prices and context window of the model.
-        max_tokens: What the request allowed, to tell that an answer was cut off.
-    """
+    __slots__ = ("_begun", "_done", "_inputs", "_stop_details", "_stop_reason", "_usage")
 
-    __slots__ = (
-        "_begun",
-        "_blocks",
-        "_done",
-        "_failure",
-        "_info",
-        "_inputs",
-        "_max_tokens",
-        "_source",
-        "_stop_details",
-        "_stop_reason",
-        "_usage",
-        "builder",
-    )
+    _content_key = "content"
 
     def __init__(
         self, builder: AnswerBuilder, source: str, info: ModelInfo, *, max_tokens: int | None = None
     ) -> None:
-        self.builder = builder
-        self._source = source
-        self._info = info
-        self._max_tokens = max_tokens
+        super().__init__(builder, source, info, max_tokens=max_tokens)
         self._begun = False
-        self._blocks: dict[Any, OpenBlock] = {}
         self._inputs: list[tuple[CallSlot, Any]] = []
         self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
         self._stop_details: Any = None
         self._done = False
-        self._failure: LlmError | None = None
 
     # -- reading -------------------------------------------------------------------------
 
@@ -84,54 +61,13 @@ class AnthropicDecoder:
         """Whether the end was announced."""
         return self._done or self._failure is not None
 
-    def feed(self, data: str, event: str = "message") -> bool:
-        """Take the data of one server-sent event; whether it was the last one worth reading."""
-        try:
-            chunk, _ = raw_decode(data)
-        except (ValueError, RecursionError):
-            if data.strip():
-                self.builder.warn("ignored_non_json_data")
-            return False
-        if not isinstance(chunk, dict):
-            return False
-        kind = str(chunk.get("type") or event)
-        if kind == "error" or chunk.get("error"):
-            self._failure = body_error(chunk.get("error") or chunk, self._source)
-            return True
-        handler = _HANDLERS.get(kind)
-        if handler is None:
-            return False
-        try:
-            handler(self, chunk)
-        except SHAPE_ERRORS as error:
-            self._failure = self._invalid(f"a {kind} of an unknown shape ({error})")
-        return self.is_finished
-
-    def take_body(self, body: Any) -> None:
-        """Take a whole answer."""
+    def _take_whole(self, body: Mapping[str, Any]) -> None:
         self._done = True
-        if not isinstance(body, dict):
-            self._failure = self._invalid(f"JSON of type {type(body).__name__}")
-            return
-        if body.get("error") or body.get("type") == "error":
-            self._failure = body_error(body.get("error") or body, self._source)
-            return
-        if not isinstance(body.get("content"), list):
-            self._failure = self._invalid(f"no content; it has {', '.join(map(str, list(body)[:20]))}")
-            return
-        try:
-            self._begin(body)
-            for index, block in enumerate(body["content"]):
-                self._open(index, block)
-            self._take_stop(body)
-            self._take_usage(body.get("usage"))
-        except SHAPE_ERRORS as error:
-            self._failure = self._invalid(f"an unknown shape ({error})")
-
-    def lost(self, error: LlmError) -> None:
-        """The connection broke or fell silent: no harm if the end was announced before."""
-        if not self.is_finished:
-            self._failure = error
+        self._begin(body)
+        for index, block in enumerate(body["content"]):
+            self._open(index, block)
+        self._take_stop(body)
+        self._take_usage(body.get("usage"))
 
     def _message_start(self, chunk: Mapping[str, Any]) -> None:
         message = chunk.get("message") or {}
@@ -235,11 +171,9 @@ class AnthropicDecoder:
         )
         failure = self._failure
         if failure is None and not self._done:
-            text = f"{self._source} ended the stream before the answer was complete"
-            failure = make_error("stream_truncated", text, retryable=True)
+            failure = truncated_answer(self._source)
         elif failure is None and stop == "error":
-            text = f"{self._source} failed: stop_reason {reason!r}"
-            failure = make_error("provider_error", text)
+            failure = make_error("provider_error", f"{self._source} failed: stop_reason {reason!r}")
         if failure is not None:
             return give_up(self.builder, ending), failure
         if reason is not None and reason not in _STOP:
@@ -252,17 +186,13 @@ class AnthropicDecoder:
         explanation = self._stop_details.get("explanation")
         return explanation if isinstance(explanation, str) and explanation else None
 
-    def _invalid(self, what: str) -> LlmError:
-        return make_error("invalid_response", f"{self._source} sent {what}", retryable=True)
-
-
-_HANDLERS: dict[str, Callable[[AnthropicDecoder, Mapping[str, Any]], None]] = {
-    "message_start": AnthropicDecoder._message_start,
-    "content_block_start": AnthropicDecoder._block_start,
-    "content_block_delta": AnthropicDecoder._block_delta,
-    "message_delta": AnthropicDecoder._message_delta,
-    "message_stop": AnthropicDecoder._message_stop,
-}
+    _handlers: ClassVar[Handlers] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+    }
 
 
 def anthropic_usage(raw: Mapping[str, Any]) -> Usage | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.llm.arguments import arguments_text
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.openai_messages import NO_IMAGES, NO_OUTPUT, NO_TOOL_IMAGES, SEE_IMAGE
 from yiemagent.llm.replay import legal_id, legal_name
 from yiemagent.messages import (
@@ -26,26 +26,12 @@ from yiemagent.messages import (
     UserMessage,
 )
 
-__all__ = ["API", "AnthropicDialect", "assistant_blocks", "result_blocks", "tool_names", "user_blocks"]
+__all__ = ["API", "assistant_blocks", "result_blocks", "tool_names", "user_blocks"]
 
 API = "anthropic-messages"
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicDialect:
-    """Everything that the form of a message depends on; equal ones share encoded messages."""
-
-    provider: str
-    model: str
-    images: bool
-    """Whether the model can see; images are replaced by a line of text otherwise."""
-
-    def owns(self, message: AssistantMessage) -> bool:
-        """Whether *message* came from this very model, so that it gets back what is private."""
-        return message.api == API and (message.provider, message.model) == (self.provider, self.model)
-
-
-def user_blocks(message: UserMessage, dialect: AnthropicDialect) -> list[dict[str, Any]]:
+def user_blocks(message: UserMessage, dialect: ModelDialect) -> list[dict[str, Any]]:
     """A user message's blocks; none when there is nothing in it (C-09)."""
     blocks: list[dict[str, Any]] = []
     for block in message.content:
@@ -55,7 +41,7 @@ def user_blocks(message: UserMessage, dialect: AnthropicDialect) -> list[dict[st
     return blocks
 
 
-def assistant_blocks(message: AssistantMessage, dialect: AnthropicDialect) -> list[dict[str, Any]]:
+def assistant_blocks(message: AssistantMessage, dialect: ModelDialect) -> list[dict[str, Any]]:
     """An answer's blocks in their order; blank text is left out (A-76)."""
     own = dialect.owns(message)
     blocks = [made for block in message.content if (made := _said(block, own)) is not None]
@@ -65,7 +51,7 @@ def assistant_blocks(message: AssistantMessage, dialect: AnthropicDialect) -> li
 
 
 def result_blocks(
-    message: ToolResultMessage, dialect: AnthropicDialect
+    message: ToolResultMessage, dialect: ModelDialect
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A tool result, and the images that have to follow all results: an error holds only text."""
     content = [
@@ -107,7 +93,7 @@ def _said(block: ContentBlock, own: bool) -> dict[str, Any] | None:
     return None
 
 
-def _visible(block: ContentBlock, dialect: AnthropicDialect, no_images: str) -> dict[str, Any] | None:
+def _visible(block: ContentBlock, dialect: ModelDialect, no_images: str) -> dict[str, Any] | None:
     if isinstance(block, TextContent):
         return {"type": "text", "text": block.text} if block.text.strip() else None
     if not isinstance(block, ImageContent):

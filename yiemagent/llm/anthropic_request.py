@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from yiemagent.llm.anthropic_messages import (
-    AnthropicDialect,
     assistant_blocks,
     result_blocks,
     tool_names,
     user_blocks,
 )
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.replay import repair_history
 from yiemagent.llm.wire_json import message_to_wire, to_wire
 from yiemagent.messages import AssistantMessage, LlmMessage, ToolResultMessage
@@ -30,7 +30,7 @@ LEAST_ANSWER = 1024
 BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768}
 
 _RESERVED = frozenset({"model", "messages", "tools", "system"})
-_keys: dict[AnthropicDialect, AnthropicDialect] = {}
+_keys: dict[ModelDialect, ModelDialect] = {}
 
 
 class AnthropicRequests:
@@ -43,7 +43,7 @@ class AnthropicRequests:
 
     __slots__ = ("_cache", "_key", "_tools", "dialect")
 
-    def __init__(self, dialect: AnthropicDialect, cache: CacheTime | None) -> None:
+    def __init__(self, dialect: ModelDialect, cache: CacheTime | None) -> None:
         self.dialect = dialect
         self._key = _keys.setdefault(dialect, dialect)
         self._cache = b"" if cache is None else b',"cache_control":' + to_wire(_cache_control(cache))

@@ -26,7 +26,7 @@ from yiemagent.llm.error_tables import CODES, PASSING, QUOTA, STATUSES
 from yiemagent.llm.overflow import is_overflow
 from yiemagent.llm.retry import retry_after
 
-__all__ = ["body_error", "excerpt", "http_error", "make_error"]
+__all__ = ["body_error", "excerpt", "http_error", "invalid_answer", "make_error", "truncated_answer"]
 
 _CLASSES: dict[str, type[LlmError]] = {
     "rate_limit": RateLimited,
@@ -47,6 +47,17 @@ _TAGS = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>", re.I | 
 def make_error(kind: str, message: str, **details: Any) -> LlmError:
     """The error of the class that belongs to *kind*."""
     return _CLASSES.get(kind, LlmError)(message, kind=kind, **details)
+
+
+def invalid_answer(source: str, what: str, *, retryable: bool = True) -> LlmError:
+    """The error for an answer that is none: *source* sent *what* instead."""
+    return make_error("invalid_response", f"{source} sent {what}", retryable=retryable)
+
+
+def truncated_answer(source: str) -> LlmError:
+    """The error for a stream that ended in good order but did not announce its end (B-61)."""
+    text = f"{source} ended the stream before the answer was complete"
+    return make_error("stream_truncated", text, retryable=True)
 
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, source: str) -> LlmError:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from yiemagent.errors import ConfigurationError
 from yiemagent.frozen import dataclass
 from yiemagent.llm.retry import RetryPolicy
+from yiemagent.value_checks import check_seconds, check_type
 
 __all__ = ["HttpKeywords", "HttpOptions", "http_options"]
 
@@ -50,17 +51,11 @@ class HttpOptions:
     def __post_init__(self) -> None:
         for name in _SECONDS:
             value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise ConfigurationError(f"{name} must be more than 0 seconds or None, got {value!r}")
-            if value > threading.TIMEOUT_MAX:
+            check_seconds(name, value)
+            if value is not None and value > threading.TIMEOUT_MAX:
                 object.__setattr__(self, name, None)  # Longer than a socket can wait: no limit.
         for name, kinds in _KINDS.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kinds):
-                wanted = " or ".join(kind.__name__.lower() for kind in kinds)
-                raise ConfigurationError(f"{name} must be {wanted} or None, got {value!r}")
+            check_type(name, getattr(self, name), *kinds)
 
 
 class HttpKeywords(TypedDict, total=False):

@@ -24,6 +24,7 @@ from yiemagent.llm.settings import (
     stream_mode,
 )
 from yiemagent.model import LlmContext, StreamOptions
+from yiemagent.value_checks import check_switch
 
 __all__ = ["OpenAIChat"]
 
@@ -74,6 +75,8 @@ class OpenAIChat(DirectModel):
         **http: Unpack[HttpKeywords],
     ) -> None:
         base = base_url_of(base_url, "OPENAI_BASE_URL", _OPENAI)
+        if think_tags is not None:
+            check_switch("think_tags", think_tags)
         changes = quirks if think_tags is None else {**(quirks or {}), "think_tags": think_tags}
         wishes = quirks_for(base, model_name(model), changes)
         known = model_info(model, wishes.provider, API, info)

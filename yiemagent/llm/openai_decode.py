@@ -13,7 +13,7 @@ from typing import Any
 
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
-from yiemagent.llm.errors import body_error, make_error
+from yiemagent.llm.errors import body_error, invalid_answer, make_error, truncated_answer
 from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.openai_parts import (
     choice_of,
@@ -341,8 +341,7 @@ class ChatDecoder:
         )
         failure = self._failure
         if failure is None and not self.is_finished:
-            text = f"{self._source} ended the stream before the answer was complete"
-            failure = make_error("stream_truncated", text, retryable=True)
+            failure = truncated_answer(self._source)
         elif failure is None and stop == "error":
             text = f"{self._source} failed: finish_reason {reason!r}"
             failure = make_error("provider_error", text, retryable=True)
@@ -361,4 +360,4 @@ class ChatDecoder:
         return extra or None
 
     def _invalid(self, what: str) -> LlmError:
-        return make_error("invalid_response", f"{self._source} sent {what}", retryable=True)
+        return invalid_answer(self._source, what)

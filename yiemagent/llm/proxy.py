@@ -13,6 +13,7 @@ from yiemagent.llm.replay import repair_history
 from yiemagent.llm.settings import endpoint, model_info, model_name
 from yiemagent.llm.wire_json import to_wire
 from yiemagent.model import LlmContext, StreamOptions
+from yiemagent.value_checks import check_count, check_number, check_type
 
 __all__ = ["ProxyModel"]
 
@@ -51,6 +52,10 @@ class ProxyModel(HttpModel):
         info: Mapping[str, Any] | None = None,
         **http: Unpack[HttpKeywords],
     ) -> None:
+        check_type("token", token, str, none=False, secret=True)
+        check_type("provider", provider, str, none=False)
+        check_number("temperature", temperature)
+        check_count("max_tokens", max_tokens)
         self._temperature = temperature
         self._max_tokens = max_tokens
         super().__init__(

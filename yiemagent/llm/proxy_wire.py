@@ -5,17 +5,17 @@ Source: PX-1 to PX-7, T227 to T230.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from yiemagent.errors import LlmError
-from yiemagent.llm.answer import AnswerBuilder, OpenBlock
-from yiemagent.llm.errors import body_error, make_error
+from yiemagent.llm.answer import AnswerBuilder
+from yiemagent.llm.errors import body_error, truncated_answer
+from yiemagent.llm.event_decoder import EventDecoder, Handlers
 from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import with_cost
-from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,
@@ -88,50 +88,24 @@ def _block(block: ContentBlock) -> dict[str, Any] | None:
     return None
 
 
-class ProxyDecoder:
+class ProxyDecoder(EventDecoder):
     """Puts an answer together from the proxy's events; unknown ones and broken lines are ignored."""
 
-    __slots__ = ("_blocks", "_done", "_failure", "_info", "_source", "builder")
+    __slots__ = ("_done",)
 
     def __init__(self, builder: AnswerBuilder, source: str, info: ModelInfo) -> None:
-        self.builder = builder
-        self._source = source
-        self._info = info
-        self._blocks: dict[Any, OpenBlock] = {}
+        super().__init__(builder, source, info)
         self._done: Mapping[str, Any] | None = None
-        self._failure: LlmError | None = None
 
     @property
     def is_finished(self) -> bool:
         """Whether the end was announced."""
         return self._done is not None or self._failure is not None
 
-    def feed(self, data: str, event: str = "message") -> bool:
-        """Take the data of one server-sent event; whether it was the last one worth reading."""
-        try:
-            chunk, _ = raw_decode(data)
-        except (ValueError, RecursionError):
-            if data.strip():
-                self.builder.warn("ignored_non_json_data")
-            return False
-        if isinstance(chunk, dict):
-            handler = _HANDLERS.get(str(chunk.get("type")))
-            if handler is not None:
-                try:
-                    handler(self, chunk)
-                except SHAPE_ERRORS:
-                    self.builder.warn("ignored_event_of_unknown_shape")
-        return self.is_finished
-
     def take_body(self, body: Any) -> None:
         """A whole JSON body is never an answer of this protocol."""
         error = body.get("error") if isinstance(body, Mapping) else None
         self._failure = body_error(error or {"message": "a body that is no event stream"}, self._source)
-
-    def lost(self, error: LlmError) -> None:
-        """The connection broke or fell silent: no harm if the end was announced before."""
-        if not self.is_finished:
-            self._failure = error
 
     def _text(self, chunk: Mapping[str, Any]) -> None:
         self._grow("text", chunk)
@@ -167,10 +141,16 @@ class ProxyDecoder:
     def _end(self, chunk: Mapping[str, Any]) -> None:
         self._done = chunk
 
-    def _error(self, chunk: Mapping[str, Any]) -> None:
+    def _is_error(self, chunk: Mapping[str, Any]) -> bool:
+        return False  # its error events have a type
+
+    def _take_error(self, chunk: Mapping[str, Any]) -> None:
         self._done = chunk
         text = chunk.get("errorMessage") or "the proxy reported an error"
         self._failure = body_error({"message": str(text)}, self._source)
+
+    def _misshapen(self, kind: str, error: Exception) -> None:
+        self.builder.warn("ignored_event_of_unknown_shape")
 
     def finish(self) -> tuple[AssistantMessage, LlmError | None]:
         """The message, and why it is no answer if it is none; to be called once."""
@@ -185,23 +165,20 @@ class ProxyDecoder:
         )
         failure = self._failure
         if failure is None and self._done is None:
-            text = f"{self._source} closed the stream before the answer was complete"
-            failure = make_error("stream_truncated", text, retryable=True)
+            failure = truncated_answer(self._source)
         if failure is not None:
             return give_up(self.builder, ending), failure
         return conclude(self.builder, ending)
 
-
-_HANDLERS: dict[str, Callable[[ProxyDecoder, Mapping[str, Any]], None]] = {
-    "text_delta": ProxyDecoder._text,
-    "text_end": ProxyDecoder._signed,
-    "thinking_delta": ProxyDecoder._thinking,
-    "thinking_end": ProxyDecoder._signed,
-    "toolcall_start": ProxyDecoder._call_start,
-    "toolcall_delta": ProxyDecoder._call_delta,
-    "done": ProxyDecoder._end,
-    "error": ProxyDecoder._error,
-}
+    _handlers: ClassVar[Handlers] = {
+        "text_delta": _text,
+        "text_end": _signed,
+        "thinking_delta": _thinking,
+        "thinking_end": _signed,
+        "toolcall_start": _call_start,
+        "toolcall_delta": _call_delta,
+        "done": _end,
+    }
 
 
 def _usage(raw: Any) -> Usage | None:

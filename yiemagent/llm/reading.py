@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from yiemagent.assistant_events import AssistantEvent
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
-from yiemagent.llm.errors import body_error, excerpt, make_error
+from yiemagent.llm.errors import body_error, excerpt, invalid_answer, make_error
 from yiemagent.llm.wire_json import raw_decode
 from yiemagent.messages import AssistantMessage
 from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpConnectionError, HttpError, HttpTimeout
@@ -63,7 +63,7 @@ def read_answer(
             yield from _read_events(response, decoder, idle, first, source)
         elif begin or response.content_type != "text/event-stream":
             said = excerpt(first) or "an empty body"
-            decoder.lost(_invalid(source, f"neither JSON nor server-sent events: {said}"))
+            decoder.lost(invalid_answer(source, f"neither JSON nor server-sent events: {said}"))
     except HttpAborted:
         raise
     except HttpError as error:
@@ -87,7 +87,7 @@ def transport_error(error: HttpError, source: str, *, begun: bool) -> LlmError:
             return make_error("stream_truncated", text, retryable=True)
         return make_error("connection_failed", text, retryable=error.cause != "tls")
     if isinstance(error, HttpBodyTooLarge):
-        return _invalid(source, str(error), retryable=False)
+        return invalid_answer(source, str(error), retryable=False)
     return make_error("bad_request", text, status=getattr(error, "status", None))
 
 
@@ -105,7 +105,7 @@ def _read_json(data: bytes, decoder: Decoder, source: str) -> None:
     try:
         body, _ = raw_decode(data.decode("utf-8-sig", "replace").lstrip())
     except (ValueError, RecursionError) as error:
-        decoder.lost(_invalid(source, f"JSON that ends early or is broken ({error}): {excerpt(data)}"))
+        decoder.lost(invalid_answer(source, f"JSON that ends early or is broken ({error}): {excerpt(data)}"))
         return
     decoder.take_body(body)
 
@@ -135,7 +135,3 @@ def _is_prose(data: str) -> bool:
     """Whether gateways said what went wrong in words: no dialect has an object for that."""
     text = data.strip()
     return bool(text) and text[0] not in "{["
-
-
-def _invalid(source: str, what: str, *, retryable: bool = True) -> LlmError:
-    return make_error("invalid_response", f"{source} sent {what}", retryable=retryable)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.http_options import HttpKeywords, http_options
 from yiemagent.llm.keys import key_headers
 from yiemagent.llm.quirks import quirks_for
 from yiemagent.llm.responses_decode import ResponsesDecoder
-from yiemagent.llm.responses_items import API, ResponsesDialect
+from yiemagent.llm.responses_items import API
 from yiemagent.llm.responses_request import ResponsesRequests
 from yiemagent.llm.settings import (
     base_url_of,
@@ -78,7 +79,7 @@ class OpenAIResponses(DirectModel):
             stream=stream_mode(stream),
             defaults=request_defaults(temperature, max_tokens, extra_body),
         )
-        dialect = ResponsesDialect(known.provider, model, known.supports_images is not False)
+        dialect = ModelDialect(API, known.provider, model, known.supports_images is not False)
         self._requests = ResponsesRequests(dialect, cache_key=self._quirks.cache_key_field is not None)
 
     def _decoder(self, context: LlmContext, options: StreamOptions) -> ResponsesDecoder:

@@ -7,18 +7,18 @@ only one of its kind: mixing two calls would be worse than an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
-from yiemagent.llm.errors import body_error, make_error
+from yiemagent.llm.errors import body_error, make_error, truncated_answer
+from yiemagent.llm.event_decoder import EventDecoder, Handlers
 from yiemagent.llm.names import call_id_of, name_of
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlot
 from yiemagent.llm.usage import openai_usage, with_cost
-from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason
 from yiemagent.model import ModelInfo
 
@@ -31,38 +31,19 @@ _INCOMPLETE: dict[str, StopReason] = {
 }
 
 
-class ResponsesDecoder:
-    """Decodes one answer. Feed it events or one whole body, then call ``finish``.
+class ResponsesDecoder(EventDecoder):
+    """Decodes one answer; see ``EventDecoder``."""
 
-    Args:
-        builder: Collects the blocks; its ``events`` are what listeners get.
-        source: Who answers, for messages of errors.
-        info: Prices and context window of the model.
-        max_tokens: What the request allowed, to tell that an answer was cut off.
-    """
+    __slots__ = ("_refusal", "_response")
 
-    __slots__ = (
-        "_blocks",
-        "_failure",
-        "_info",
-        "_max_tokens",
-        "_refusal",
-        "_response",
-        "_source",
-        "builder",
-    )
+    _content_key = "output"
 
     def __init__(
         self, builder: AnswerBuilder, source: str, info: ModelInfo, *, max_tokens: int | None = None
     ) -> None:
-        self.builder = builder
-        self._source = source
-        self._info = info
-        self._max_tokens = max_tokens
-        self._blocks: dict[Any, OpenBlock] = {}
+        super().__init__(builder, source, info, max_tokens=max_tokens)
         self._refusal: list[str] = []
         self._response: Mapping[str, Any] | None = None
-        self._failure: LlmError | None = None
 
     # -- reading -------------------------------------------------------------------------
 
@@ -71,50 +52,14 @@ class ResponsesDecoder:
         """Whether the end was announced."""
         return self._response is not None or self._failure is not None
 
-    def feed(self, data: str, event: str = "message") -> bool:
-        """Take the data of one server-sent event; whether it was the last one worth reading."""
-        try:
-            chunk, _ = raw_decode(data)
-        except (ValueError, RecursionError):
-            if data.strip() and data.strip() != "[DONE]":
-                self.builder.warn("ignored_non_json_data")
-            return False
-        if not isinstance(chunk, dict):
-            return False
-        kind = str(chunk.get("type") or event)
-        if kind == "error" or (chunk.get("error") and "response" not in chunk):
-            self._failure = body_error(chunk.get("error") or chunk, self._source)
-            return True
-        handler = _HANDLERS.get(kind)
-        if handler is not None:
-            try:
-                handler(self, chunk)
-            except SHAPE_ERRORS as error:
-                self._failure = self._invalid(f"a {kind} of an unknown shape ({error})")
-        return self.is_finished
+    def _take_whole(self, body: Mapping[str, Any]) -> None:
+        for index, item in enumerate(body["output"]):
+            self._item_done({"output_index": index, "item": item})
+        self._ended({"response": body})
 
-    def take_body(self, body: Any) -> None:
-        """Take a whole answer."""
-        if not isinstance(body, dict):
-            self._failure = self._invalid(f"JSON of type {type(body).__name__}")
-            return
-        if body.get("error"):
-            self._failure = body_error(body["error"], self._source)
-            return
-        if not isinstance(body.get("output"), list):
-            self._failure = self._invalid(f"no output; it has {', '.join(map(str, list(body)[:20]))}")
-            return
-        try:
-            for index, item in enumerate(body["output"]):
-                self._item_done({"output_index": index, "item": item})
-            self._ended({"response": body})
-        except SHAPE_ERRORS as error:
-            self._failure = self._invalid(f"an unknown shape ({error})")
-
-    def lost(self, error: LlmError) -> None:
-        """The connection broke or fell silent: no harm if the end was announced before."""
-        if not self.is_finished:
-            self._failure = error
+    def _is_error(self, chunk: Mapping[str, Any]) -> bool:
+        # One beside a response is for the handler, which knows what the response holds.
+        return "response" not in chunk
 
     def _item_added(self, chunk: Mapping[str, Any]) -> None:
         item = chunk.get("item") or {}
@@ -243,32 +188,27 @@ class ResponsesDecoder:
         )
         failure = self._failure
         if failure is None and self._response is None:
-            text = f"{self._source} ended the stream before the answer was complete"
-            failure = make_error("stream_truncated", text, retryable=True)
+            failure = truncated_answer(self._source)
         elif failure is None and status in ("cancelled", "canceled"):
             failure = make_error("provider_error", f"{self._source} cancelled the answer")
         if failure is not None:
             return give_up(self.builder, ending), failure
         return conclude(self.builder, ending)
 
-    def _invalid(self, what: str) -> LlmError:
-        return make_error("invalid_response", f"{self._source} sent {what}", retryable=True)
-
-
-_HANDLERS: dict[str, Callable[[ResponsesDecoder, Mapping[str, Any]], None]] = {
-    "response.created": ResponsesDecoder._begun,
-    "response.output_item.added": ResponsesDecoder._item_added,
-    "response.output_item.done": ResponsesDecoder._item_done,
-    "response.output_text.delta": ResponsesDecoder._text_delta,
-    "response.refusal.delta": ResponsesDecoder._refusal_delta,
-    "response.reasoning_summary_part.added": ResponsesDecoder._summary_part,
-    "response.reasoning_summary_text.delta": ResponsesDecoder._reasoning_delta,
-    "response.reasoning_text.delta": ResponsesDecoder._reasoning_delta,
-    "response.function_call_arguments.delta": ResponsesDecoder._arguments_delta,
-    "response.completed": ResponsesDecoder._ended,
-    "response.incomplete": ResponsesDecoder._ended,
-    "response.failed": ResponsesDecoder._ended,
-}
+    _handlers: ClassVar[Handlers] = {
+        "response.created": _begun,
+        "response.output_item.added": _item_added,
+        "response.output_item.done": _item_done,
+        "response.output_text.delta": _text_delta,
+        "response.refusal.delta": _refusal_delta,
+        "response.reasoning_summary_part.added": _summary_part,
+        "response.reasoning_summary_text.delta": _reasoning_delta,
+        "response.reasoning_text.delta": _reasoning_delta,
+        "response.function_call_arguments.delta": _arguments_delta,
+        "response.completed": _ended,
+        "response.incomplete": _ended,
+        "response.failed": _ended,
+    }
 
 
 def _key(chunk: Mapping[str, Any], item: Mapping[str, Any]) -> Any:

@@ -6,10 +6,10 @@ Reasoning goes back as the item it was, encrypted, and only to the model that ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.llm.arguments import arguments_text
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.openai_messages import NO_IMAGES, NO_OUTPUT, NO_TOOL_IMAGES
 from yiemagent.llm.replay import legal_id, legal_name
 from yiemagent.messages import (
@@ -24,26 +24,12 @@ from yiemagent.messages import (
     ToolResultMessage,
 )
 
-__all__ = ["API", "ResponsesDialect", "items_of"]
+__all__ = ["API", "items_of"]
 
 API = "openai-responses"
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsesDialect:
-    """Everything that the form of a message depends on; equal ones share encoded messages."""
-
-    provider: str
-    model: str
-    images: bool
-    """Whether the model can see; images are replaced by a line of text otherwise."""
-
-    def owns(self, message: AssistantMessage) -> bool:
-        """Whether *message* came from this very model, so that it gets back what is private."""
-        return message.api == API and (message.provider, message.model) == (self.provider, self.model)
-
-
-def items_of(message: LlmMessage, dialect: ResponsesDialect) -> list[dict[str, Any]]:
+def items_of(message: LlmMessage, dialect: ModelDialect) -> list[dict[str, Any]]:
     """The items that *message* becomes; none when there is nothing in it."""
     if isinstance(message, AssistantMessage):
         own = dialect.owns(message)
@@ -83,7 +69,7 @@ def _message_item(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
-def _result_item(message: ToolResultMessage, dialect: ResponsesDialect) -> dict[str, Any]:
+def _result_item(message: ToolResultMessage, dialect: ModelDialect) -> dict[str, Any]:
     parts = _parts(message.content, dialect, NO_TOOL_IMAGES)
     output: Any = parts
     if all(part["type"] == "input_text" for part in parts):
@@ -92,9 +78,7 @@ def _result_item(message: ToolResultMessage, dialect: ResponsesDialect) -> dict[
     return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
-def _parts(
-    blocks: tuple[ContentBlock, ...], dialect: ResponsesDialect, no_images: str
-) -> list[dict[str, Any]]:
+def _parts(blocks: tuple[ContentBlock, ...], dialect: ModelDialect, no_images: str) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, TextContent) and block.text.strip():

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from yiemagent.llm.dialect import ModelDialect
 from yiemagent.llm.replay import repair_history
-from yiemagent.llm.responses_items import ResponsesDialect, items_of
+from yiemagent.llm.responses_items import items_of
 from yiemagent.llm.wire_json import message_to_wire, to_wire
 from yiemagent.messages import LlmMessage
 from yiemagent.model import LlmContext, StreamOptions, ToolSpec
@@ -16,7 +17,7 @@ from yiemagent.tools.wire_schema import to_wire_schema
 __all__ = ["ResponsesRequests"]
 
 _RESERVED = frozenset({"model", "input", "tools", "instructions"})
-_keys: dict[ResponsesDialect, ResponsesDialect] = {}
+_keys: dict[ModelDialect, ModelDialect] = {}
 
 
 class ResponsesRequests:
@@ -29,7 +30,7 @@ class ResponsesRequests:
 
     __slots__ = ("_cache_key", "_key", "_tools", "dialect")
 
-    def __init__(self, dialect: ResponsesDialect, *, cache_key: bool) -> None:
+    def __init__(self, dialect: ModelDialect, *, cache_key: bool) -> None:
         self.dialect = dialect
         self._key = _keys.setdefault(dialect, dialect)
         self._cache_key = cache_key

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.frozen import dataclass
+from yiemagent.value_checks import check_seconds
 
 __all__ = ["RetryPolicy", "retry_after"]
 
@@ -42,6 +43,10 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if not isinstance(self.retries, int) or isinstance(self.retries, bool) or self.retries < 0:
             raise ConfigurationError(f"retries must be a whole number, 0 = never, got {self.retries!r}")
+        for name in ("base", "cap", "max_retry_after"):
+            check_seconds(name, getattr(self, name), zero=True, none=False)
+        if not callable(self.jitter):
+            raise ConfigurationError(f"jitter must be a function without arguments, got {self.jitter!r}")
 
     def delay(self, attempt: int, asked: float | None, limit: float | None = None) -> float | None:
         """Seconds to wait after *attempt* (from 1) failed; None: do not ask again.

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.usage import known_model
 from yiemagent.model import ModelInfo
+from yiemagent.value_checks import check_count, check_number, check_type
 
 __all__ = [
     "base_url_of",
@@ -89,10 +90,9 @@ def base_url_of(given: str | None, variable: str, default: str) -> str:
     Raises:
         ConfigurationError: It is no text.
     """
-    url = given or os.environ.get(variable) or default
-    if not isinstance(url, str):
-        raise ConfigurationError(f"base_url must be a str, got {url!r}")
-    return url.strip()
+    if given is not None and not isinstance(given, str):
+        raise ConfigurationError(f"base_url must be a str, got {given!r}")
+    return (given or os.environ.get(variable) or default).strip()
 
 
 def request_defaults(
@@ -103,14 +103,9 @@ def request_defaults(
     Raises:
         ConfigurationError: One of them is of a type that no provider takes.
     """
-    if temperature is not None and (
-        isinstance(temperature, bool) or not isinstance(temperature, (int, float))
-    ):
-        raise ConfigurationError(f"temperature must be a number or None, got {temperature!r}")
-    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
-        raise ConfigurationError(f"max_tokens must be a whole number above 0 or None, got {max_tokens!r}")
-    if extra_body is not None and not isinstance(extra_body, Mapping):
-        raise ConfigurationError(f"extra_body must be a mapping or None, got {extra_body!r}")
+    check_number("temperature", temperature)
+    check_count("max_tokens", max_tokens)
+    check_type("extra_body", extra_body, Mapping)
     return {"temperature": temperature, "max_tokens": max_tokens, "extra_body": extra_body}
 
 

@@ -20,6 +20,8 @@ from yiemagent.messages import ToolCall, Usage
 __all__ = ["DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]
 
 DEFAULT_MAX_TOOL_TURNS = 25
+_MEASURES = ("max_cost", "max_seconds")
+"""The limits that may be fractions; the others count something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Limits:
     """What one answer may take; None means unlimited. Reaching one ends the run with status ``limit``.
 
     Raises:
-        ConfigurationError: A limit is negative, not a number, or zero where that allows nothing.
+        ConfigurationError: A limit is no number, not above 0, or a fraction of something that is counted.
     """
 
     max_tool_turns: int | None = DEFAULT_MAX_TOOL_TURNS
@@ -48,8 +50,11 @@ class Limits:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-                raise ConfigurationError(f"{field.name} must be a number or None, got {value!r}")
+            counts = field.name not in _MEASURES
+            number = isinstance(value, int if counts else (int, float)) and not isinstance(value, bool)
+            if not number or value != value:
+                kind = "whole number" if counts else "number"
+                raise ConfigurationError(f"{field.name} must be a {kind} or None, got {value!r}")
             if value <= 0:
                 raise ConfigurationError(
                     f"{field.name} must be greater than 0, got {value!r}; None means unlimited"

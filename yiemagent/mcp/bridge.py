@@ -21,6 +21,7 @@ from yiemagent.mcp.tool_names import legal_tool_names
 from yiemagent.mcp.wrapping import McpCallable, discover_tools, server_label, wrap_mcp_tool
 from yiemagent.messages import TextContent, Trust
 from yiemagent.tools.tool import Tool, ToolResult
+from yiemagent.value_checks import check_names, check_seconds, check_switch, check_type
 
 __all__ = ["Choice", "ToolSource", "list_tools_tool", "register_all_tools", "wrap_mcp_tool"]
 
@@ -45,10 +46,11 @@ class _Choices:
     def __post_init__(self) -> None:
         for name in ("allow", "deny"):
             choice = getattr(self, name)
-            if isinstance(choice, str):
-                raise ConfigurationError(f"{name} takes a list of names, not the text {choice!r}")
             if choice is not None and not callable(choice):
-                self._patterns[name] = tuple(choice)
+                self._patterns[name] = check_names(name, choice)
+        check_type("session_id", self.session_id, str, none=False)
+        check_type("prefix", self.prefix, str, bool)
+        check_seconds("timeout", self.timeout)
         if self.trust not in ("trusted", "untrusted"):
             raise ConfigurationError(f"trust must be 'trusted' or 'untrusted', got {self.trust!r}")
 
@@ -136,6 +138,7 @@ class ToolSource:
             self._choices = _Choices(
                 session_id=session_id, prefix=prefix, allow=allow, deny=deny, trust=trust, timeout=timeout
             )
+            check_switch("watch", watch)
             self._watch = watch
         # Guards what was made of which state of the server's list.
         self._lock = threading.Lock()

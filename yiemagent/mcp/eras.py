@@ -112,7 +112,7 @@ def wanted_eras(era: str) -> tuple[str, ...]:
         "plain": (),
         **{version: (version,) for version in VERSIONS},
     }
-    if era not in named:
+    if not isinstance(era, str) or era not in named:
         raise ConfigurationError(f"era={era!r} is unknown; choose one of {', '.join(map(repr, named))}")
     return named[era]
 

@@ -5,7 +5,7 @@ Source: issue 5 parts 1 to 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Unpack, get_args
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.deadline import Deadline
-from yiemagent.mcp.http_auth import HttpAuth, make_auth
+from yiemagent.mcp.http_auth import Auth, make_auth
 from yiemagent.mcp.http_link import HttpLink, HttpOptions
 from yiemagent.mcp.http_wire import HttpWire, WireConnection
 from yiemagent.mcp.options import ClientKeywords
@@ -22,6 +22,7 @@ from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.transport import Connection, FallbackEra, Receiver
 from yiemagent.net.http import checked_headers
 from yiemagent.net.public_url import public_url
+from yiemagent.value_checks import check_type
 
 __all__ = ["HttpTransport", "HttpWire", "McpHttp"]
 
@@ -40,7 +41,7 @@ class HttpTransport:
     url: str
     headers: Mapping[str, str] | None = field(default=None, repr=False)
     """Sent with every request to the server (not to its authorization server)."""
-    auth: HttpAuth | str | Callable[[], str] | None = field(default=None, repr=False)
+    auth: Auth | None = field(default=None, repr=False)
     """A bearer token, a function that gives one, or ``OAuth(...)``; wins over ``headers``."""
     wire: HttpWire = "auto"
     """``"auto"`` tries Streamable HTTP and then HTTP+SSE (``/sse``); the others only one of them."""
@@ -64,7 +65,10 @@ class HttpTransport:
             )
         if self.wire not in get_args(HttpWire):
             raise ConfigurationError(f"wire must be 'auto', 'streamable' or 'sse', got {self.wire!r}")
-        checked_headers(self.headers or {})
+        checked_headers({} if self.headers is None else self.headers)
+        check_type("verify", self.verify, bool, str)
+        check_type("cert", self.cert, str, tuple)
+        check_type("proxies", self.proxies, Mapping)
         object.__setattr__(self, "auth", make_auth(self.auth))
 
     def __repr__(self) -> str:
@@ -120,7 +124,7 @@ class McpHttp(McpClient):
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        auth: HttpAuth | str | Callable[[], str] | None = None,
+        auth: Auth | None = None,
         wire: HttpWire = "auto",
         verify: bool | str | None = None,
         cert: str | tuple[str, str] | None = None,

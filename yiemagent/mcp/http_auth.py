@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError
@@ -19,6 +19,7 @@ from yiemagent.mcp.challenge import AuthScheme, parse_www_authenticate
 from yiemagent.mcp.deadline import Deadline
 
 __all__ = [
+    "Auth",
     "AuthCall",
     "BearerToken",
     "Challenge",
@@ -161,7 +162,11 @@ def _checked(token: str) -> str:
     return token
 
 
-def make_auth(auth: HttpAuth | str | Callable[[], str] | None) -> HttpAuth | None:
+Auth: TypeAlias = HttpAuth | str | Callable[[], str]
+"""What ``auth=`` takes: a bearer token, a function that gives the one to use now, or ``OAuth(...)``."""
+
+
+def make_auth(auth: Auth | None) -> HttpAuth | None:
     """What ``McpHttp(auth=)`` takes, as an ``HttpAuth``: a token or a function is a bearer token.
 
     Raises:

@@ -60,7 +60,8 @@ class NatsTransport:
     ) -> None:
         if dialect not in ("yiem", "mcp"):
             raise ConfigurationError(f'dialect must be "yiem" or "mcp", got {dialect!r}')
-        if not sender_id or not sender_id.isascii() or not sender_id.isprintable():
+        usable = isinstance(sender_id, str) and sender_id.isascii() and sender_id.isprintable()
+        if not usable or not sender_id:
             raise ConfigurationError(f"sender_id must be printable ASCII, got {sender_id!r}")
         self.options = NatsOptions(servers=servers, name=sender_id, **options)
         self.topic = check_subject("topic", topic)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.deadline import check_seconds
+from yiemagent.value_checks import check_count, check_switch, check_type
 
 __all__ = ["Login", "NatsKeywords", "NatsOptions", "Tls", "bare_url", "check_subject"]
 
@@ -82,8 +83,11 @@ class NatsOptions:
     """Under which replies are received, for accounts that may not use the usual one."""
 
     def __post_init__(self) -> None:
-        servers: object = self.servers
-        listed = (servers,) if isinstance(servers, str) else tuple(self.servers)
+        servers: Any = self.servers
+        several = isinstance(servers, Iterable) and not isinstance(servers, (str, bytes))
+        listed = tuple(servers) if several else (servers,)
+        if not all(isinstance(url, str) for url in listed):
+            raise ConfigurationError(f"servers must be an address or a list of addresses, got {servers!r}")
         if not listed:
             raise ConfigurationError("servers is empty: give at least one, such as nats://127.0.0.1:4222")
         for url in listed:
@@ -94,6 +98,13 @@ class NatsOptions:
                 raise ConfigurationError(f"{name} must be more than 0 seconds, got {getattr(self, name)!r}")
         if (self.user is None) != (self.password is None):
             raise ConfigurationError("user and password belong together: give both, or a token")
+        for name in ("name", "user", "password", "token", "tls_hostname"):
+            check_type(name, getattr(self, name), str, secret=name in ("password", "token"))
+        check_type("credentials", self.credentials, str, os.PathLike)
+        check_type("nkey_seed", self.nkey_seed, str, os.PathLike)
+        check_type("tls", self.tls, ssl.SSLContext, str, os.PathLike, bool)
+        check_switch("tls_first", self.tls_first)
+        check_count("pending_bytes_limit", self.pending_bytes_limit, none=False)
         check_subject("inbox_prefix", self.inbox_prefix)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypedDict
 
@@ -12,6 +12,7 @@ from yiemagent.mcp.deadline import check_seconds
 from yiemagent.mcp.eras import LOG_LEVELS, wanted_eras
 from yiemagent.mcp.jsonrpc import Message
 from yiemagent.mcp.results import Progress, ServerLog
+from yiemagent.value_checks import check_callable, check_count, check_switch, check_type
 
 __all__ = ["ClientKeywords", "ClientOptions", "EventSink", "OnLog", "OnNotification", "OnProgress"]
 
@@ -90,8 +91,18 @@ class ClientOptions:
             check_seconds(name, getattr(self, name))
         if self.log_level is not None and self.log_level not in LOG_LEVELS:
             raise ConfigurationError(f"log_level={self.log_level!r} is none of {', '.join(LOG_LEVELS)}")
-        if self.max_restarts is not None and self.max_restarts < 0:
-            raise ConfigurationError(f"max_restarts must be 0 or more, or None, got {self.max_restarts!r}")
+        check_count("max_restarts", self.max_restarts, least=0)
+        check_switch("progress_extends", self.progress_extends)
+        check_type("name", self.name, str)
+        check_type("session_id", self.session_id, str)
+        check_type("client_info", self.client_info, Mapping)
+        check_type("capabilities", self.capabilities, Mapping)
+        if isinstance(self.roots, (str, bytes)) or not (
+            self.roots is None or callable(self.roots) or isinstance(self.roots, Iterable)
+        ):
+            raise ConfigurationError(
+                f"roots must be a list of folders, a function that gives one, or None, got {self.roots!r}"
+            )
         for name in (
             "on_elicitation",
             "on_sampling",
@@ -100,9 +111,7 @@ class ClientOptions:
             "on_notification",
             "event_sink",
         ):
-            callback = getattr(self, name)
-            if callback is not None and not callable(callback):
-                raise ConfigurationError(f"{name} must be callable, got {callback!r}")
+            check_callable(name, getattr(self, name))
 
     @property
     def wanted_log_level(self) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp.eras import default_client_info as our_name_and_version
@@ -24,10 +24,13 @@ from yiemagent.tools.arguments import InvalidArguments, prepare_call_arguments
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.result import error_result
 from yiemagent.tools.tool import Tool, Tools
+from yiemagent.value_checks import check_count, check_type
 
 __all__ = ["McpServer"]
 
 logger = logging.getLogger(__name__)
+
+_Offer = TypeVar("_Offer", ServedResource, ServedPrompt)
 
 PAGE_SIZE = 100
 
@@ -63,8 +66,10 @@ class McpServer(MessageServer):
         prompts: Iterable[ServedPrompt] = (),
         page_size: int = PAGE_SIZE,
     ) -> None:
-        if page_size < 1:
-            raise ConfigurationError(f"page_size must be 1 or more, got {page_size!r}")
+        check_count("page_size", page_size, none=False)
+        check_type("name", name, str, none=False)
+        for keyword, text in (("version", version), ("title", title), ("instructions", instructions)):
+            check_type(keyword, text, str)
         self._registry = ToolRegistry(tools)
         for tool in self._registry:
             tool.wire_schema  # noqa: B018 - made of the signature now, so that a wrong one is told here
@@ -72,8 +77,8 @@ class McpServer(MessageServer):
         if title is not None:
             self._info["title"] = title
         self._instructions = instructions
-        self._resources = tuple(resources)
-        self._prompts = {prompt.name: prompt for prompt in prompts}
+        self._resources = _offers("resources", resources, ServedResource)
+        self._prompts = {prompt.name: prompt for prompt in _offers("prompts", prompts, ServedPrompt)}
         self._page_size = page_size
         self._handlers = self._make_handlers()
 
@@ -204,3 +209,11 @@ class McpServer(MessageServer):
             return items[start:end], {"nextCursor": str(end)}
         # In the Julia design's dialect an empty text says that there is no more.
         return items[start:end], {} if incoming.version else {"nextCursor": ""}
+
+
+def _offers(keyword: str, given: Iterable[_Offer], kind: type[_Offer]) -> tuple[_Offer, ...]:
+    listed = tuple(given) if isinstance(given, Iterable) else (given,)
+    for one in listed:
+        if not isinstance(one, kind):
+            raise ConfigurationError(f"{keyword} must be a list of {kind.__name__}, got {one!r}")
+    return listed

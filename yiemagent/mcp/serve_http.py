@@ -35,6 +35,7 @@ from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
+from yiemagent.value_checks import check_count, check_names, check_type
 
 __all__ = ["McpWsgi", "serve_http"]
 
@@ -118,7 +119,10 @@ class McpWsgi:
         concurrency: int,
         max_body_bytes: int,
     ) -> None:
-        for origin in allowed_origins:
+        check_type("path", path, str)
+        check_count("concurrency", concurrency, none=False)
+        check_count("max_body_bytes", max_body_bytes, none=False)
+        for origin in check_names("allowed_origins", allowed_origins):
             if "://" not in origin or urlsplit(origin).path not in ("", "/"):
                 raise ConfigurationError(f"allowed_origins takes scheme://host[:port], got {origin!r}")
         self._server = server

@@ -36,6 +36,7 @@ from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
 from yiemagent.mcp.workers import Workers
+from yiemagent.value_checks import check_count
 
 __all__ = ["NatsServing", "serve_nats"]
 
@@ -97,6 +98,7 @@ class NatsServing:
     def __init__(
         self, server: MessageServer, options: NatsOptions, topic: str, queue_group: str, concurrency: int
     ) -> None:
+        check_count("concurrency", concurrency, none=False)
         self._server = server
         self._options = options
         self._topic = topic

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import AssistantMessage, TextContent, UserMessage
+from yiemagent.value_checks import check_switch, check_type
 
 __all__ = ["PromptArgument", "ServedPrompt", "ServedResource"]
 
@@ -35,6 +36,9 @@ class ServedResource:
     mime_type: str = "text/plain"
 
     def __post_init__(self) -> None:
+        _check_words("resource", self, "uri", "name", "mime_type")
+        if not callable(self.read):
+            raise ConfigurationError(f"read of resource {self.name!r} must be callable, got {self.read!r}")
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.uri):
             raise ConfigurationError(f"the uri of resource {self.name!r} needs a scheme, got {self.uri!r}")
 
@@ -79,6 +83,10 @@ class PromptArgument:
     description: str | None = None
     required: bool = False
 
+    def __post_init__(self) -> None:
+        _check_words("argument", self, "name")
+        check_switch(f"required of argument {self.name!r}", self.required)
+
     def listing(self) -> dict[str, Any]:
         """Its entry in the prompt's listing."""
         return _with_words({"name": self.name, "required": self.required}, None, self.description)
@@ -94,6 +102,16 @@ class ServedPrompt:
     arguments: Sequence[PromptArgument] = ()
     title: str | None = None
     description: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_words("prompt", self, "name")
+        if not callable(self.render):
+            raise ConfigurationError(f"render of prompt {self.name!r} must be callable, got {self.render!r}")
+        listed: Any = self.arguments
+        if not isinstance(listed, Sequence) or not all(isinstance(one, PromptArgument) for one in listed):
+            raise ConfigurationError(
+                f"arguments of prompt {self.name!r} must be a list of PromptArgument, got {listed!r}"
+            )
 
     def listing(self) -> dict[str, Any]:
         """Its entry in ``prompts/list``."""
@@ -122,3 +140,9 @@ def _with_words(entry: dict[str, Any], title: str | None, description: str | Non
     if description is not None:
         entry["description"] = description
     return entry
+
+
+def _check_words(kind: str, offer: Any, *needed: str) -> None:
+    for name in (*needed, "title", "description"):
+        value = getattr(offer, name, None)
+        check_type(f"{name} of {kind} {offer.name!r}", value, str, none=name not in needed)

@@ -22,6 +22,7 @@ from yiemagent.mcp.jsonrpc import Message, decode, encode
 from yiemagent.mcp.lines import LineSplitter
 from yiemagent.mcp.options import ClientKeywords
 from yiemagent.mcp.transport import FallbackEra, Receiver
+from yiemagent.value_checks import check_count, check_names, check_type
 
 __all__ = ["McpStdio", "StdioConnection", "StdioTransport"]
 
@@ -58,8 +59,16 @@ class StdioTransport:
             raise ConfigurationError(
                 f"a stdio server needs a command and a list of texts as arguments, got {words!r}"
             )
-        if isinstance(self.inherit_env, str):
-            raise ConfigurationError("inherit_env takes True, False or a list of names, not a text")
+        if not isinstance(self.inherit_env, bool):  # Read again at each start.
+            names = check_names("inherit_env, unless True or False,", self.inherit_env)
+            object.__setattr__(self, "inherit_env", names)
+        if self.env is not None and not isinstance(self.env, Mapping):
+            raise ConfigurationError(f"env must be a mapping or None, got {type(self.env).__name__}")
+        for name, value in (self.env or {}).items():
+            if not isinstance(name, str) or not isinstance(value, str):  # Values are secrets: not shown.
+                raise ConfigurationError(f"env must map names to texts; {name!r} is a {type(value).__name__}")
+        check_count("max_message_bytes", self.max_message_bytes, none=False)
+        check_type("cwd", self.cwd, str, os.PathLike)
         if self.cwd is not None and not os.path.isdir(self.cwd):
             raise ConfigurationError(f"cwd={os.fspath(self.cwd)!r} is no folder")
 

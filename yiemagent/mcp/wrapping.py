@@ -164,6 +164,11 @@ class _McpExecution:
     trust: Trust
     timeout: float | None
 
+    def tolerate_reference(self, missing: str) -> None:
+        """Servers send schemas that refer to nothing: the tool is kept, the rest of it works (C-22)."""
+        text = "server=%s tool=%s | its schema refers to %s; what is given there will be refused"
+        logger.warning(text, server_label(self.mcp), self.definition.name, missing)
+
     def __call__(
         self, tool_call_id: str, args: dict[str, Any], signal: AbortSignal, on_update: OnUpdate, /
     ) -> ToolResult:

@@ -18,6 +18,7 @@ from yiemagent.frozen import dataclass
 from yiemagent.net.errors import HttpError, HttpRedirect, HttpTimeout
 from yiemagent.net.lanes import Lanes
 from yiemagent.net.public_url import public_url
+from yiemagent.value_checks import check_type
 
 if TYPE_CHECKING:
     from yiemagent.net.exchange import Exchange
@@ -196,6 +197,7 @@ def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     Raises:
         ConfigurationError: A name or value that HTTP does not allow; the value is not shown.
     """
+    check_type("headers", headers, Mapping, none=False)
     for name, value in headers.items():
         if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
             raise ConfigurationError(f"{name!r} is not a header name")

@@ -10,7 +10,8 @@ from typing import Any
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.tools.plan import compile_schema
-from yiemagent.tools.wire_schema import is_object_schema
+from yiemagent.tools.wire_schema import dangling_reference, is_object_schema
+from yiemagent.value_checks import check_type
 
 __all__ = ["check_name", "check_runs_synchronously", "check_tool", "signature_problem"]
 
@@ -52,6 +53,9 @@ def check_tool(tool: Any, *, schema: Any) -> None:
         raise ConfigurationError(
             f"timeout of tool {tool.name!r} must be a number of seconds above 0 or None, got {tool.timeout!r}"
         )
+    check_type(f"label of tool {tool.name!r}", tool.label, str)
+    check_type(f"annotations of tool {tool.name!r}", tool.annotations, Mapping, none=False)
+    check_type(f"output_schema of tool {tool.name!r}", tool.output_schema, Mapping)
     description = tool.__dict__["description"]
     if description is not None and not isinstance(description, str):
         raise ConfigurationError(f"description of tool {tool.name!r} must be a str, got {description!r}")
@@ -159,4 +163,12 @@ def _check_schema(tool: Any, schema: Any) -> None:
         problem = schema_problem(schema)
     if problem is not None:
         raise ConfigurationError(f"input_schema of tool {tool.name!r} is broken at {problem}")
+    missing = dangling_reference(schema) if plan.refers or not plan.covered else None
+    if missing is not None:
+        tolerate = getattr(tool.execute, "tolerate_reference", None)
+        if tolerate is None:
+            raise ConfigurationError(
+                f"input_schema of tool {tool.name!r} refers to {missing}; define it there, or leave it out"
+            )
+        tolerate(missing)
     tool._cache["plan"] = plan

@@ -20,6 +20,7 @@ from yiemagent.tools.tool import (
     ToolLike,
     current_event_sink,
 )
+from yiemagent.value_checks import check_switch
 
 if TYPE_CHECKING:
     from yiemagent.tools.schema import FunctionSpec
@@ -181,6 +182,7 @@ def tool(
     Raises:
         ConfigurationError: The function cannot be a tool; the message says why and what helps.
     """
+    check_switch("sequential", sequential)
     if sequential and execution_mode == "parallel":
         raise ConfigurationError("sequential=True contradicts execution_mode='parallel'")
     options: dict[str, Any] = {

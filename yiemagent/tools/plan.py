@@ -84,6 +84,8 @@ class Plan:
     """Whether ``check`` checks all that the schema says; false too for a malformed schema."""
     broken: str | None = None
     """What no meta-schema would find wrong with the schema, such as a broken pattern."""
+    refers: bool = False
+    """Whether something in it is said by a reference."""
 
 
 def compile_schema(
@@ -115,7 +117,7 @@ def compile_schema(
         check = compiler.compile(root)
     except RecursionError:
         return Plan(_accept, (), False, "root: nested too deeply")
-    return Plan(check, defaults, compiler.covered, compiler.broken)
+    return Plan(check, defaults, compiler.covered, compiler.broken, compiler.refers)
 
 
 def compile_value_check(schema: Mapping[str, Any], definitions: Mapping[str, Any], formats: Formats) -> Check:
@@ -138,6 +140,7 @@ class _Compiler:
     def __init__(self, root: Mapping[str, Any], formats: Formats) -> None:
         self.covered = True
         self.broken: str | None = None
+        self.refers = False
         self._root = root
         self._references_stand_alone = _OLD_DRAFT.search(str(root.get("$schema"))) is not None
         self._formats = formats
@@ -291,6 +294,7 @@ class _Compiler:
         return kind if isinstance(kind, str) else ""
 
     def _reference(self, schema: Mapping[str, Any]) -> Check:
+        self.refers = True
         target = schema["$ref"]
         if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
             return self._unknown()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["is_object_schema", "resolve_pointer", "to_wire_schema"]
+from yiemagent.tools.argument_errors import shown
+
+__all__ = ["dangling_reference", "is_object_schema", "resolve_pointer", "to_wire_schema"]
 
 _ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-"""Where schemas stand inside a schema: alone, in a list, or under names."""
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_DEFINITIONS = ("$defs", "definitions")
+"""Where schemas stand inside a schema: alone, in a list, under names, and until they are referred to."""
 
 
 def to_wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,20 +50,62 @@ def is_object_schema(schema: Mapping[str, Any]) -> bool:
 
 def resolve_pointer(root: Mapping[str, Any], reference: str) -> Any:
     """What a local reference (``#`` or ``#/...``) points to; None when it points nowhere."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/"):
+    if reference != "#" and not reference.startswith("#/"):
         return None
+    found = _follow(root, reference)[0]
+    if found is None and "%" in reference:  # A pointer in a URI may be percent-encoded (RFC 6901, 6).
+        from urllib.parse import unquote
+
+        found = _follow(root, unquote(reference))[0]
+    return found
+
+
+def dangling_reference(root: Mapping[str, Any]) -> str | None:
+    """The first local reference in use that points nowhere, and what is there instead; None if none does.
+
+    Remote references, and those of an inner schema with an ``$id`` of its own, are not looked at:
+    what they mean is not in *root*.
+    """
+    seen: set[str] = set()
+    waiting: list[Any] = [root]
+    while waiting:
+        schema = waiting.pop()
+        if not isinstance(schema, Mapping) or (schema is not root and "$id" in schema):
+            continue
+        target = schema.get("$ref")
+        if isinstance(target, str) and target.startswith("#/") and target not in seen:
+            seen.add(target)
+            found = resolve_pointer(root, target)
+            if found is None:
+                return f"{shown(target)}, which is not there: {_nearest(root, target)}"
+            waiting.append(found)
+        waiting.extend(_inner(schema, _NAMED))
+    return None
+
+
+def _follow(root: Mapping[str, Any], reference: str) -> tuple[Any, list[str]]:
+    """What *reference* points to, or None; and the steps of it that could be taken."""
     found: Any = root
-    for raw in reference[2:].split("/"):
+    taken: list[str] = []
+    for raw in reference.split("/")[1:]:
         step = raw.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = found.get(step)
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
         elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
             found = found[int(step)]
         else:
-            return None
-    return found
+            return None, taken
+        taken.append(raw)
+    return found, taken
+
+
+def _nearest(root: Mapping[str, Any], reference: str) -> str:
+    """In words, how far *reference* leads, and where one could go on from there."""
+    place = "/".join(("#", *_follow(root, reference)[1]))
+    found = resolve_pointer(root, place)
+    if isinstance(found, Mapping):
+        return f"{place} has {', '.join(map(str, list(found)[:10])) or 'nothing'}"
+    return f"{place} has {len(found)} items" if isinstance(found, list) else f"{place} is {shown(found)}"
 
 
 def _add_properties(schema: Any) -> None:
@@ -69,13 +114,20 @@ def _add_properties(schema: Any) -> None:
     kind = schema.get("type")
     if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and "properties" not in schema:
         schema["properties"] = {}
+    for inner in _inner(schema, _NAMED + _DEFINITIONS):
+        _add_properties(inner)
+
+
+def _inner(schema: Mapping[str, Any], named: Sequence[str]) -> Iterator[Any]:
+    """What stands where a schema may stand in *schema*: under *named* keys, in lists, and alone."""
     for key in _ONE:
-        _add_properties(schema.get(key))
+        if key in schema:
+            yield schema[key]
     for key in _MANY:
         listed = schema.get(key)
-        for item in listed if isinstance(listed, list) else ():
-            _add_properties(item)
-    for key in _NAMED:
-        named = schema.get(key)
-        for item in named.values() if isinstance(named, dict) else ():
-            _add_properties(item)
+        if isinstance(listed, list):
+            yield from listed
+    for key in named:
+        by_name = schema.get(key)
+        if isinstance(by_name, Mapping):
+            yield from by_name.values()

@@ -16,6 +16,8 @@ from yiemagent.mcp.client import McpClient
 from yiemagent.mcp.wrapping import discover_tools
 from yiemagent.testing import Gate, run_in_thread
 from yiemagent.testing.memory_mcp import ScriptedMcpServer, ServerEnd
+from yiemagent.tools.argument_errors import InvalidArguments
+from yiemagent.tools.arguments import prepare_call_arguments
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import Tool, ToolResult, current_event_sink
 
@@ -325,7 +327,7 @@ def test_tools_are_allowed_and_denied_by_name_pattern_or_function() -> None:
     assert chosen(allow=["read_*"], deny=["*_b"]) == ["read_a"]
     assert chosen(allow=lambda tool: tool.annotations["readOnlyHint"]) == ["read_a", "read_b"]
     assert chosen(deny=["write_a"]) == ["read_a", "read_b"]
-    with pytest.raises(ConfigurationError, match="allow takes a list"):
+    with pytest.raises(ConfigurationError, match="allow must be a list of texts, got 'read_a'"):
         chosen(allow="read_a")
 
 
@@ -340,6 +342,22 @@ def test_a_broken_tool_does_not_cost_the_others(caplog: pytest.LogCaptureFixture
     broken = {"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"type": "nonsense"}}}}
     assert [tool.name for tool in ToolSource(JuliaServer(_listed(broken, WEATHER))).tools()] == ["getWeather"]
     assert "tool=bad | left out" in caplog.text
+
+
+def test_a_tool_whose_schema_refers_to_nothing_is_kept_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Case C-22: servers send such schemas, and the rest of the tool works."""
+    properties = {"good": {"type": "integer"}, "bad": {"$ref": "#/$defs/gone"}}
+    listed = _listed({"name": "odd", "inputSchema": {"type": "object", "properties": properties}})
+    mcp = JuliaServer(listed, {"result": {"content": []}})
+
+    (tool,) = ToolSource(mcp).tools()
+
+    assert 'tool=odd | its schema refers to "#/$defs/gone", which is not there' in caplog.text
+    assert prepare_call_arguments(tool, {"good": "1"}) == {"good": 1}
+    with pytest.raises(InvalidArguments, match="bad: the tool's schema refers to"):
+        prepare_call_arguments(tool, {"bad": 1})
 
 
 def test_results_are_trusted_by_option_only() -> None:

@@ -13,6 +13,7 @@ import pytest
 from yiemagent.errors import ConfigurationError
 from yiemagent.mcp import connect, load_servers
 from yiemagent.mcp.http import McpHttp
+from yiemagent.mcp.http_auth import BearerToken
 from yiemagent.mcp.nats import McpNats
 from yiemagent.mcp.stdio import McpStdio, StdioTransport
 
@@ -97,6 +98,66 @@ def test_a_variable_that_is_not_set_is_named_with_its_entry() -> None:
     entry = {"a": {"command": "x", "env": {"K": "${MISSING}"}}}
     with pytest.raises(ConfigurationError, match=r"the entry 'a' of mcpServers wants the variable MISSING"):
         load_servers(entry, environ={})
+
+
+def test_an_address_over_http_takes_an_authorization() -> None:
+    """As McpHttp: a token, a function, or an object such as OAuth()."""
+    token = BearerToken("secret")
+
+    assert _transport(connect("https://example.com/mcp", auth=token)).auth is token
+    assert isinstance(_transport(connect({"url": "http://x/mcp"}, auth="secret")).auth, BearerToken)
+    assert isinstance(_transport(connect("http://x/mcp", auth=lambda: "secret")).auth, BearerToken)
+    with pytest.raises(ConfigurationError, match="auth must be a bearer token"):
+        connect("https://example.com/mcp", auth=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("target", "way_out"),
+    [
+        ("stdio:srv", "env="),
+        ({"command": "srv"}, "env="),
+        ("nats://u:hidden@host/topic", "nats://user:password@host/topic"),
+        ({"url": "tls://host/topic"}, "credentials="),
+    ],
+)
+def test_a_wire_without_authorization_says_how_secrets_are_given_there(target: Any, way_out: str) -> None:
+    """An auth= that nobody reads would be a server called without it."""
+    with pytest.raises(ConfigurationError, match="auth= is for servers at http and https URLs") as caught:
+        connect(target, auth="secret")
+    assert way_out in str(caught.value)
+    assert "secret" not in str(caught.value).replace("secrets", "")
+    assert "hidden" not in str(caught.value)
+
+
+def test_servers_of_a_file_get_their_authorization_by_name() -> None:
+    """Each its own, and those that are not named none."""
+    entries = {"a": {"url": "http://x/a"}, "b": {"url": "http://x/b"}, "c": ENTRY}
+    token = BearerToken("secret")
+
+    clients = load_servers(entries, auth={"b": token})
+
+    assert [getattr(_transport(client), "auth", None) for client in clients.values()] == [None, token, None]
+
+
+@pytest.mark.parametrize(
+    ("auth", "message"),
+    [
+        ({"wbe": "secret"}, "auth is for a server 'wbe', which is not there; there are 'web', 'files'"),
+        ({"files": "secret"}, "the entry 'files' of mcpServers cannot be used: auth= is for servers at http"),
+        ({"web": 5}, "the entry 'web' of mcpServers cannot be used: auth must be a bearer token"),
+        ("secret", "auth must be a mapping such as .*, got a str"),
+    ],
+)
+def test_an_authorization_that_fits_no_server_is_refused_by_name(auth: Any, message: str) -> None:
+    """A spelling error must not cost a login in silence."""
+    with pytest.raises(ConfigurationError, match=message):
+        load_servers({"web": {"url": "http://x/mcp"}, "files": ENTRY}, auth=auth)
+
+
+def test_an_entry_that_cannot_be_used_is_named() -> None:
+    """What its transport says does not know where the entry stands."""
+    with pytest.raises(ConfigurationError, match="the entry 'a' of mcpServers cannot be used: env must map"):
+        load_servers({"a": {"command": "x", "env": {"PORT": 5}}})
 
 
 def test_unknown_keys_are_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:

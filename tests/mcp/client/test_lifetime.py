@@ -262,8 +262,8 @@ def test_a_client_shows_what_it_is(make_client: Any) -> None:
         ({"timeout": -1}, "timeout must be seconds"),
         ({"close_timeout": "2"}, "close_timeout must be seconds"),
         ({"log_level": "loud"}, "log_level='loud' is none of"),
-        ({"max_restarts": -1}, "max_restarts must be 0 or more"),
-        ({"on_log": 7}, "on_log must be callable"),
+        ({"max_restarts": -1}, "max_restarts must be a whole number of at least 0 or None"),
+        ({"on_log": 7}, "on_log must be callable or None, got 7"),
         ({"tiemout": 3}, "unknown option"),
     ],
 )

@@ -469,6 +469,28 @@ def test_a_given_client_is_not_shown_to_a_new_authorization_server(
 # --- the store
 
 
+def test_a_store_that_is_falsy_while_it_is_empty_is_used(
+    person: Any, call: Any, mcp: Any, server: Any
+) -> None:
+    """Any object with the three methods may be one; a dict of one's own, too."""
+
+    class Store(dict[Any, Any]):
+        def load(self, key: Any) -> Any:
+            return self.get(key)
+
+        def save(self, key: Any, record: Any) -> None:
+            self[key] = record
+
+        def delete(self, key: Any) -> None:
+            self.pop(key, None)
+
+    store = Store()
+
+    log_in(OAuth(AuthorizationCode(person), store=store), call, mcp, server)
+
+    assert store
+
+
 def test_a_stored_token_saves_the_login(person: Any, call: Any, mcp: Any, server: Any, tmp_path: Any) -> None:
     """A new process finds the token, after it has found out whose it would be."""
     store = FileTokenStore(tmp_path)

@@ -463,7 +463,7 @@ def test_prompts_are_rendered_with_checked_arguments(talk: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"page_size": 0}, "page_size must be 1 or more"),
+        ({"page_size": 0}, "page_size must be a whole number of at least 1"),
         ({"tools": "add"}, "tools must be a list"),
     ],
 )

@@ -104,7 +104,7 @@ def test_the_working_folder_is_the_given_one(spawn: Any, tmp_path: pathlib.Path)
         ({"args": "a b"}, "list of texts"),
         ({"args": [1]}, "list of texts"),
         ({"cwd": "/no/such/folder"}, "is no folder"),
-        ({"inherit_env": "PATH"}, "inherit_env takes"),
+        ({"inherit_env": "PATH"}, "inherit_env, unless True or False, must be a list of texts, got 'PATH'"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(options: dict[str, Any], message: str) -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from yiemagent.errors import McpAuthorizationError, McpConnectionError
+from yiemagent.errors import ConfigurationError, McpAuthorizationError, McpConnectionError
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.http_auth import AuthCall, Challenge
 from yiemagent.mcp.oauth.discovery import discover_resource, discover_server
@@ -29,6 +29,7 @@ from yiemagent.mcp.oauth.store import MemoryTokenStore, StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import Token
 from yiemagent.mcp.origin import origin_of
 from yiemagent.mcp.waiting import wait_for
+from yiemagent.value_checks import check_callable, check_names, check_switch
 
 __all__ = ["OAuth"]
 
@@ -92,9 +93,17 @@ class OAuth:
         allow_insecure: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._grant: Grant = grant or AuthorizationCode()
-        self._store = store or MemoryTokenStore()
-        self._scopes = tuple(scopes)
+        if grant is not None and not hasattr(grant, "obtain"):
+            raise ConfigurationError(f"grant must be one such as AuthorizationCode(...), got {grant!r}")
+        if store is not None and not hasattr(store, "load"):
+            raise ConfigurationError(f"store must be one such as FileTokenStore(...), got {store!r}")
+        check_switch("dpop", dpop)
+        check_switch("allow_insecure", allow_insecure)
+        check_callable("clock", clock)
+        self._grant: Grant = AuthorizationCode() if grant is None else grant
+        # An empty store may well be falsy.
+        self._store = MemoryTokenStore() if store is None else store
+        self._scopes = check_names("scopes", scopes)
         self._dpop = dpop
         self._insecure = allow_insecure
         self._clock = clock

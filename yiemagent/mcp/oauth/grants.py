@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from yiemagent.errors import McpAuthorizationError, McpTimeout
+from yiemagent.errors import ConfigurationError, McpAuthorizationError, McpTimeout
 from yiemagent.mcp.deadline import Deadline, check_seconds
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.oauth.client import AuthMethod, OAuthClient
@@ -27,6 +27,7 @@ from yiemagent.mcp.oauth.registration import (
 )
 from yiemagent.mcp.oauth.store import StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import ProofOfKey, Token, refresh, request_token
+from yiemagent.value_checks import check_switch, check_type
 
 __all__ = ["AuthorizationCode", "ClientCredentials", "Grant", "Wanted"]
 
@@ -127,9 +128,16 @@ class AuthorizationCode:
         account: str = "",
         login_timeout: float | None = 300.0,
     ) -> None:
+        if redirect is not None and not hasattr(redirect, "listen"):
+            raise ConfigurationError(f"redirect must be one such as BrowserRedirect(), got {redirect!r}")
+        check_type("client", client, OAuthClient, secret=True)
+        check_type("client_metadata_url", client_metadata_url, str)
+        check_type("client_name", client_name, str, none=False)
+        check_type("account", account, str, none=False)
+        check_switch("offline", offline)
         if client_metadata_url is not None:
             check_metadata_url(client_metadata_url)
-        self._redirect = redirect or BrowserRedirect()
+        self._redirect = BrowserRedirect() if redirect is None else redirect
         given = GivenClient(client) if client is not None else None
         self._identity = ClientIdentity(client=given, metadata_url=client_metadata_url, name=client_name)
         self._login_timeout = check_seconds("login_timeout", login_timeout)
@@ -235,6 +243,11 @@ class ClientCredentials:
         auth_method: AuthMethod | None = None,
         issuer: str | None = None,
     ) -> None:
+        check_type("client_id", client_id, str, none=False)
+        check_type("client_secret", client_secret, str, secret=True)
+        check_type("private_key", private_key, str, bytes, secret=True)
+        check_type("key_id", key_id, str)
+        check_type("issuer", issuer, str)
         self._client = GivenClient(
             OAuthClient(
                 client_id=client_id,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from yiemagent.errors import ConfigurationError, McpAuthorizationError
 from yiemagent.mcp.http_auth import AuthCall
 from yiemagent.mcp.origin import is_loopback
+from yiemagent.value_checks import check_callable, check_type
 
 __all__ = ["BrowserRedirect", "PasteRedirect", "Redirect", "RedirectListener"]
 
@@ -72,7 +73,10 @@ class BrowserRedirect:
         path: str = "/callback",
         open_browser: Callable[[str], bool] | None = None,
     ) -> None:
-        if not 0 <= port <= 65535:
+        check_type("host", host, str, none=False)
+        check_type("path", path, str, none=False)
+        check_callable("open_browser", open_browser)
+        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
             raise ConfigurationError(f"port must be from 0 to 65535, got {port!r}")
         if not is_loopback(f"http://{host}"):
             raise ConfigurationError(f"host must be this machine (127.0.0.1 or localhost), got {host!r}")
@@ -123,6 +127,8 @@ class PasteRedirect:
         *,
         ask: Callable[[str], str] = input,
     ) -> None:
+        check_type("redirect_uri", redirect_uri, str, none=False)
+        check_callable("ask", ask)
         self.redirect_uri = redirect_uri
         self._ask = ask
 

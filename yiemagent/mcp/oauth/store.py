@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.forking import forget_parent_on_fork
+from yiemagent.value_checks import check_type
 
 __all__ = ["FileTokenStore", "KeyringTokenStore", "MemoryTokenStore", "StoreKey", "TokenStore"]
 
@@ -95,6 +96,7 @@ class FileTokenStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str] = "~/.config/yiemagent/tokens") -> None:
+        check_type("directory", directory, str, os.PathLike, none=False)
         self._directory = Path(directory).expanduser()
 
     def load(self, key: StoreKey) -> Mapping[str, Any] | None:
@@ -107,10 +109,7 @@ class FileTokenStore:
         except (OSError, ValueError) as exc:
             logger.warning("file=%s error=%s | a token file cannot be read and is ignored", path, exc)
             return None
-        if not isinstance(content, dict) or content.get("key") != asdict(key):
-            return None
-        record = content.get("record")
-        return record if isinstance(record, dict) else None
+        return _record_of(content, key)
 
     def save(self, key: StoreKey, record: Mapping[str, Any]) -> None:
         """Replace the file of *key*.
@@ -118,7 +117,7 @@ class FileTokenStore:
         Raises:
             ConfigurationError: The directory or the file cannot be written.
         """
-        content = json.dumps({"key": asdict(key), "record": dict(record)}).encode()
+        content = _content_of(key, record).encode()
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             # mkstemp makes the file with mode 0600, so no other user can ever open it.
@@ -183,18 +182,26 @@ class KeyringTokenStore:
             content = json.loads(text) if text else None
         except ValueError:
             return None
-        if not isinstance(content, dict) or content.get("key") != asdict(key):
-            return None
-        record = content.get("record")
-        return record if isinstance(record, dict) else None
+        return _record_of(content, key)
 
     def save(self, key: StoreKey, record: Mapping[str, Any]) -> None:
         """Keep *record*; raises what the keyring raises."""
-        content = json.dumps({"key": asdict(key), "record": dict(record)})
-        self._keyring.set_password(self._service, key.digest(), content)
+        self._keyring.set_password(self._service, key.digest(), _content_of(key, record))
 
     def delete(self, key: StoreKey) -> None:
         """Forget the record of *key*."""
         # Keyrings raise for an entry that is not there, each in its own way.
         if self._keyring.get_password(self._service, key.digest()) is not None:
             self._keyring.delete_password(self._service, key.digest())
+
+
+def _content_of(key: StoreKey, record: Mapping[str, Any]) -> str:
+    # Digests are short: the whole key stands beside the record, to be compared when it is read.
+    return json.dumps({"key": asdict(key), "record": dict(record)})
+
+
+def _record_of(content: Any, key: StoreKey) -> Mapping[str, Any] | None:
+    if not isinstance(content, dict) or content.get("key") != asdict(key):
+        return None
+    record = content.get("record")
+    return record if isinstance(record, dict) else None
