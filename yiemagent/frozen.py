@@ -41,10 +41,8 @@ else:
             own = {
                 "_plan_": plan,
                 "__init__": _first_init,
-                "__signature__": _Signature(),
                 "__match_args__": plan.positional,
-                "__dataclass_fields__": _Description("__dataclass_fields__"),
-                "__dataclass_params__": _Description("__dataclass_params__"),
+                **_ON_DEMAND,
             }
             wanted = {
                 "__repr__": repr,
@@ -269,3 +267,10 @@ class _Signature:
             raise AttributeError("__signature__")  # An object that can be called has one of its own.
         signature = inspect.signature(_compiled_init(owner._plan_))
         return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+_ON_DEMAND: dict[str, Any] = {
+    "__signature__": _Signature(),
+    "__dataclass_fields__": _Description("__dataclass_fields__"),
+    "__dataclass_params__": _Description("__dataclass_params__"),
+}

@@ -7,20 +7,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.agent.construction import ConstructedAgent
-from yiemagent.agent.delegation import agent_tool
 from yiemagent.agent.listeners import Listener
 from yiemagent.agent.prompts import Prompt, as_user_messages
 from yiemagent.agent.queues import Channels
 from yiemagent.agent.results import RunResult, response_error
-from yiemagent.agent.streams import RunStream
 from yiemagent.agent.tickets import RunHandle, Ticket, deadline_of
 from yiemagent.errors import CannotContinue
-from yiemagent.event_stream import EventStream
 from yiemagent.loop.run import check_can_continue
 from yiemagent.tools.tool import Tool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from yiemagent.agent.streams import RunStream
 
 __all__ = ["Agent"]
 
@@ -202,6 +201,9 @@ class Agent(ConstructedAgent):
         Raises:
             As for ``prompt``; what goes wrong in the run is in its ``AgentEnd`` and ``result()``.
         """
+        from yiemagent.agent.streams import RunStream
+        from yiemagent.event_stream import EventStream
+
         self._refuse_own_run("stream")
         handle = RunHandle()
         events: EventStream[Any] = EventStream(max_queue=_STREAM_QUEUE)
@@ -344,6 +346,8 @@ class Agent(ConstructedAgent):
         The call inherits abort, deadline and budget of the run it is part of, and its tokens
         are in the result's ``usage``.
         """
+        from yiemagent.agent.delegation import agent_tool
+
         return agent_tool(self, name, description, keep_history=keep_history)
 
     def __repr__(self) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import EllipsisType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from yiemagent.abort import AbortSignal
 from yiemagent.agent.engine import AgentEngine
 from yiemagent.agent.listeners import Listeners, sink_listener
-from yiemagent.agent.mcp_tools import McpTools, OnMcpFailure
 from yiemagent.agent.options import as_llm, check_keywords, make_limits, refuse_unknown
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.settings import as_messages, checked_level
@@ -31,6 +30,9 @@ from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.pool import ToolThreads
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import ToolContext, Tools
+
+if TYPE_CHECKING:
+    from yiemagent.agent.mcp_tools import McpTools, OnMcpFailure
 
 __all__ = ["ConstructedAgent"]
 
@@ -168,7 +170,7 @@ class ConstructedAgent(AgentEngine):
         )
         self._begin_life(messages)
         self._tools = ToolRegistry()
-        self._mcp = None if mcp_server is None else McpTools(mcp_server, on_mcp_failure)
+        self._mcp = None if mcp_server is None else _mcp_tools(mcp_server, on_mcp_failure)
         self._when_busy = when_busy
         self.system_prompt = system_prompt
         self.tools = tools
@@ -196,3 +198,9 @@ class ConstructedAgent(AgentEngine):
         self._threads = ToolThreads()
         self._reducer = StateReducer(as_messages(messages))
         self._thread = self._live = self._finalizer = None
+
+
+def _mcp_tools(servers: Any, on_failure: OnMcpFailure) -> McpTools:
+    from yiemagent.agent.mcp_tools import McpTools
+
+    return McpTools(servers, on_failure)

@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from yiemagent.abort import AbortSignal
 from yiemagent.agent.leaving import enroll, stop_channels
-from yiemagent.agent.mcp_tools import McpTools
 from yiemagent.agent.queues import Channels
 from yiemagent.agent.results import RunResult
 from yiemagent.agent.settings import AgentSettings
@@ -26,6 +26,9 @@ from yiemagent.loop.scope import enclosing_scope, is_part_of_run
 from yiemagent.messages import Message
 from yiemagent.tools.pool import ToolThreads
 from yiemagent.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from yiemagent.agent.mcp_tools import McpTools
 
 __all__ = ["AgentEngine"]
 

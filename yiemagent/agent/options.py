@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -100,6 +99,8 @@ def refuse_unknown(unknown: Mapping[str, Any], known: Callable[..., Any]) -> Non
         return
     name = next(iter(unknown))
     names = [p for p in inspect.signature(known).parameters if p not in ("self", "unknown")]
+    import difflib
+
     guess = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, names, 1)), None)
     hint = f"; did you mean {guess!r}?" if guess else f"; known: {', '.join(names)}"
     raise ConfigurationError(f"Agent got an unknown keyword {name!r}{hint}")

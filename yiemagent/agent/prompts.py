@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from yiemagent.errors import ConfigurationError
-from yiemagent.message_formats import message_from_openai
 from yiemagent.messages import TextContent, UserMessage
 
 __all__ = ["Prompt", "as_user_messages"]
@@ -39,6 +38,8 @@ def _one(item: Any) -> UserMessage:
     if isinstance(item, str):
         message = UserMessage((TextContent(item),))
     elif isinstance(item, Mapping):
+        from yiemagent.message_formats import message_from_openai
+
         message = message_from_openai(item)
     if not isinstance(message, UserMessage):
         if isinstance(item, Mapping):

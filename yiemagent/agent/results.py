@@ -13,7 +13,6 @@ from yiemagent.errors import (
 )
 from yiemagent.events import RunStatus
 from yiemagent.frozen import dataclass
-from yiemagent.message_formats import message_to_openai
 from yiemagent.messages import AssistantMessage, Message, Usage
 
 __all__ = ["Response", "RunResult", "response_error", "stopped_error"]
@@ -38,6 +37,8 @@ class Response:
         """The answer in OpenAI's shape, without reasoning."""
         if self.message is None:
             return {"role": "assistant", "content": [{"type": "text", "text": ""}]}
+        from yiemagent.message_formats import message_to_openai
+
         return message_to_openai(self.message)
 
 

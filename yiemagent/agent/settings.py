@@ -13,7 +13,6 @@ from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
 from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import AgentLoopConfig
-from yiemagent.message_formats import message_from_openai
 from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage, UserMessage
 from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.pool import AbandonedTool, ToolThreads
@@ -198,6 +197,8 @@ def as_messages(messages: Iterable[Any]) -> list[Message]:
         if isinstance(message, kinds):
             made.append(message)
         elif isinstance(message, dict):
+            from yiemagent.message_formats import message_from_openai
+
             made.append(message_from_openai(message))
         else:
             raise ConfigurationError(f"messages[{number}] is a {type(message).__name__}, not a message")

@@ -6,13 +6,16 @@ import contextvars
 import threading
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from yiemagent.abort import AbortSignal
 from yiemagent.agent.results import Response, RunResult, stopped_error
-from yiemagent.event_stream import EventStream
 from yiemagent.events import Event
 from yiemagent.loop.scope import enclosing_scope
 from yiemagent.messages import Message
+
+if TYPE_CHECKING:
+    from yiemagent.event_stream import EventStream
 
 __all__ = ["SLICE", "ActiveRun", "RunHandle", "Ticket", "deadline_of"]
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from yiemagent.frozen import dataclass
 
 __all__ = ["ParsedArguments", "arguments_text", "parse_arguments"]
 
-_FENCE = re.compile(r"\A```[a-zA-Z0-9_-]*\s*\n?(.*?)\n?\s*```\s*\Z", re.S)
+_FENCE = r"(?s)\A```[a-zA-Z0-9_-]*\s*\n?(.*?)\n?\s*```\s*\Z"
 _NEAR = 30
 _NESTED = 2
 """How often JSON inside a JSON string is unpacked."""
 
 
-class ParsedArguments(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ParsedArguments:
     """The result: ``arguments`` are ``{}`` beside an ``error``."""
 
     arguments: dict[str, Any]
@@ -91,7 +94,7 @@ def _decode(text: str, warnings: list[str]) -> Any:
     if not stripped:
         return None
     if stripped.startswith("```"):
-        fenced = _FENCE.match(stripped)
+        fenced = re.match(_FENCE, stripped)
         if fenced is not None:
             warnings.append("arguments_in_code_fence")
             stripped = fenced.group(1).strip()

@@ -22,8 +22,6 @@ from yiemagent.errors import (
     RateLimited,
     StreamTruncated,
 )
-from yiemagent.llm.error_tables import CODES, PASSING, QUOTA, STATUSES
-from yiemagent.llm.overflow import is_overflow
 from yiemagent.llm.retry import retry_after
 
 __all__ = ["body_error", "excerpt", "http_error", "invalid_answer", "make_error", "truncated_answer"]
@@ -41,7 +39,7 @@ _CLASSES: dict[str, type[LlmError]] = {
 }
 
 _EXCERPT = 500
-_TAGS = re.compile(r"<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>", re.I | re.S)
+_TAGS = r"(?is)<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>"
 
 
 def make_error(kind: str, message: str, **details: Any) -> LlmError:
@@ -105,13 +103,16 @@ def excerpt(body: bytes, limit: int = _EXCERPT) -> str:
     """The beginning of *body* as one readable line; markup is left out."""
     text = body[: limit * 20].decode("utf-8", "replace")
     if "<" in text[:200]:
-        text = _TAGS.sub(" ", text)
+        text = re.sub(_TAGS, " ", text)
     return _short(" ".join(text.split()), limit)
 
 
 def _classify(
     status: int | None, error: Mapping[str, Any], said: str, told_to_wait: bool
 ) -> tuple[str, bool]:
+    from yiemagent.llm.error_tables import CODES, PASSING, QUOTA, STATUSES
+    from yiemagent.llm.overflow import is_overflow
+
     codes = _codes(error)
     known = next((CODES[code] for code in codes if code in CODES), None)
     if known is not None and known[0] == "quota":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.frozen import dataclass
@@ -26,6 +25,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "cert": (str, tuple),
     "proxies": (Mapping,),
 }
+_KEYWORDS = (*_SECONDS, *_KINDS, "max_retries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +58,25 @@ class HttpOptions:
             check_type(name, getattr(self, name), *kinds)
 
 
-class HttpKeywords(TypedDict, total=False):
-    """The same as keywords of a model's constructor, and ``max_retries``."""
+if TYPE_CHECKING:
 
-    connect_timeout: float | None
-    first_byte_timeout: float | None
-    idle_timeout: float | None
-    timeout: float | None
-    max_retries: int
-    """How often a failed request is sent again; short for a ``retry`` policy."""
-    retry: RetryPolicy
-    headers: Mapping[str, str] | None
-    verify: bool | str | None
-    cert: str | tuple[str, str] | None
-    proxies: Mapping[str, str] | None
+    class HttpKeywords(TypedDict, total=False):
+        """The same as keywords of a model's constructor, and ``max_retries``."""
+
+        connect_timeout: float | None
+        first_byte_timeout: float | None
+        idle_timeout: float | None
+        timeout: float | None
+        max_retries: int
+        """How often a failed request is sent again; short for a ``retry`` policy."""
+        retry: RetryPolicy
+        headers: Mapping[str, str] | None
+        verify: bool | str | None
+        cert: str | tuple[str, str] | None
+        proxies: Mapping[str, str] | None
+
+else:
+    HttpKeywords = dict  # To make a TypedDict, each of its annotations is compiled.
 
 
 def http_options(keywords: Mapping[str, Any], owner: str) -> HttpOptions:
@@ -82,8 +87,10 @@ def http_options(keywords: Mapping[str, Any], owner: str) -> HttpOptions:
     """
     values = dict(keywords)
     for name in values:
-        if name not in HttpKeywords.__annotations__:
-            near = difflib.get_close_matches(name, [*_OWN_KEYWORDS, *HttpKeywords.__annotations__], n=1)
+        if name not in _KEYWORDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, [*_OWN_KEYWORDS, *_KEYWORDS], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(f"{owner} got an unknown keyword {name!r}{hint}")
     retries = values.pop("max_retries", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
@@ -26,11 +26,13 @@ from yiemagent.llm.openai_parts import (
 )
 from yiemagent.llm.outcome import Ending, conclude, give_up
 from yiemagent.llm.slots import CallSlots
-from yiemagent.llm.think import ThinkSplitter
 from yiemagent.llm.usage import openai_usage, with_cost
 from yiemagent.llm.wire_json import SHAPE_ERRORS, raw_decode
 from yiemagent.messages import AssistantMessage, StopReason
 from yiemagent.model import ModelInfo
+
+if TYPE_CHECKING:
+    from yiemagent.llm.think import ThinkSplitter
 
 __all__ = ["ChatDecoder"]
 
@@ -104,7 +106,7 @@ class ChatDecoder:
         self.builder = builder
         self._source = source
         self._info = info
-        self._think = ThinkSplitter() if think_tags else None
+        self._think = _think_splitter() if think_tags else None
         self._max_tokens = max_tokens
         self._text: OpenBlock | None = None
         self._reasoning: OpenBlock | None = None
@@ -361,3 +363,9 @@ class ChatDecoder:
 
     def _invalid(self, what: str) -> LlmError:
         return invalid_answer(self._source, what)
+
+
+def _think_splitter() -> ThinkSplitter:
+    from yiemagent.llm.think import ThinkSplitter
+
+    return ThinkSplitter()

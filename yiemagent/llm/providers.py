@@ -5,7 +5,6 @@ A provider is a row of data: where it is, and which class speaks to it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from dataclasses import dataclass
@@ -110,6 +109,8 @@ def _unknown(text: str, name: str, colon: str, model: str, provider: Provider | 
         family = {"c": "anthropic", "d": "deepseek", "m": "mistral", "k": "moonshot"}
         guess = "gemini" if text.startswith("gemini") else family.get(text[:1], "openai")
         return f'model {text!r} names no provider; did you mean "{guess}:{text}"?'
+    import difflib
+
     near = difflib.get_close_matches(name, PROVIDERS, n=1)
     hint = f'did you mean "{near[0]}:{model or "<model>"}"?' if near else f"known: {', '.join(PROVIDERS)}"
     return f'{name!r} is no provider; write "provider:model"; {hint}'

@@ -143,26 +143,32 @@ _NAMED: dict[str, Mapping[str, Any]] = {
     "llamacpp": {"key_envs": ("LLAMACPP_API_KEY",), "reasoning": "template", "call_ids": "any"},
 }
 
-_HOSTS: tuple[tuple[str, str], ...] = (
-    (r"(^|\.)api\.openai\.com$", "openai"),
-    (r"\.(openai\.azure\.com|cognitiveservices\.azure\.com|services\.ai\.azure\.com)$", "azure"),
-    (r"(^|\.)openrouter\.ai$", "openrouter"),
-    (r"(^|\.)deepseek\.com$", "deepseek"),
-    (r"(^|\.)mistral\.ai$", "mistral"),
-    (r"(^|\.)googleapis\.com$", "gemini"),
-    (r"(^|\.)moonshot\.(ai|cn)$", "moonshot"),
-    (r"(^|\.)groq\.com$", "groq"),
-    (r"(^|\.)x\.ai$", "xai"),
-    (r"(^|\.)together\.(xyz|ai)$", "together"),
-    (r"(^|\.)fireworks\.ai$", "fireworks"),
-    (r"(^|\.)cerebras\.ai$", "cerebras"),
-    (r"(^|\.)aliyuncs\.com$", "dashscope"),
-    (r"(^|\.)(z\.ai|bigmodel\.cn)$", "zai"),
-)
+_DOMAINS: Mapping[str, str] = {
+    "api.openai.com": "openai",
+    "openai.azure.com": "azure",
+    "cognitiveservices.azure.com": "azure",
+    "services.ai.azure.com": "azure",
+    "openrouter.ai": "openrouter",
+    "deepseek.com": "deepseek",
+    "mistral.ai": "mistral",
+    "googleapis.com": "gemini",
+    "moonshot.ai": "moonshot",
+    "moonshot.cn": "moonshot",
+    "groq.com": "groq",
+    "x.ai": "xai",
+    "together.xyz": "together",
+    "together.ai": "together",
+    "fireworks.ai": "fireworks",
+    "cerebras.ai": "cerebras",
+    "aliyuncs.com": "dashscope",
+    "z.ai": "zai",
+    "bigmodel.cn": "zai",
+}
+"""Whose servers are at a domain and below it."""
 
-_MODELS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    # Provider, model, what is different for it.
-    (r"openai|azure", r"(o\d|gpt-5(?!.*chat)|codex)", {"system_role": "developer"}),
+_MODELS: tuple[tuple[tuple[str, ...], str, Mapping[str, Any]], ...] = (
+    # Providers, model, what is different for it.
+    (("openai", "azure"), r"(o\d|gpt-5(?!.*chat)|codex)", {"system_role": "developer"}),
 )
 
 _NO_REASONING: Mapping[str, Any] = {"replay_reasoning": "never", "empty_reasoning": False}
@@ -196,9 +202,17 @@ def named_quirks(provider: str, model: str = "") -> Quirks:
     """The quirks of *provider*, an unknown one's included, for *model*."""
     quirks = replace(Quirks(), **{**_NAMED.get(provider, {}), "provider": provider})
     for providers, models, changes in _MODELS:
-        if re.fullmatch(providers, provider) and re.match(models, model.rpartition("/")[2]):
+        if provider in providers and re.match(models, model.rpartition("/")[2]):
             quirks = replace(quirks, **changes)
     return quirks
+
+
+def _provider_at(host: str) -> str:
+    while host:
+        if host in _DOMAINS:
+            return _DOMAINS[host]
+        host = host.partition(".")[2]
+    return "openai-compatible"
 
 
 def quirks_for(base_url: str, model: str, changes: Mapping[str, Any] | None = None) -> Quirks:
@@ -210,7 +224,7 @@ def quirks_for(base_url: str, model: str, changes: Mapping[str, Any] | None = No
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigurationError(f"quirks must be a mapping of fields of Quirks, got {changes!r}")
     host = (urlsplit(base_url).hostname or "").lower()
-    provider = next((name for pattern, name in _HOSTS if re.search(pattern, host)), "openai-compatible")
+    provider = _provider_at(host)
     changes = dict(changes or {})
     known = {field.name for field in fields(Quirks)}
     for name in changes:

@@ -16,7 +16,6 @@ from yiemagent.llm.errors import body_error, excerpt, invalid_answer, make_error
 from yiemagent.llm.wire_json import raw_decode
 from yiemagent.messages import AssistantMessage
 from yiemagent.net.errors import HttpAborted, HttpBodyTooLarge, HttpConnectionError, HttpError, HttpTimeout
-from yiemagent.net.sse import SseParser, read_event_batches
 
 if TYPE_CHECKING:
     from yiemagent.net.response import HttpResponse
@@ -117,6 +116,8 @@ def _read_events(
         if decoder.is_finished:
             return _AFTER_END if idle is None else min(idle, _AFTER_END)
         return idle
+
+    from yiemagent.net.sse import SseParser, read_event_batches
 
     builder = decoder.builder
     for batch in read_event_batches(response, SseParser(), patience, first):

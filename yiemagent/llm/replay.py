@@ -33,7 +33,7 @@ _LEFT_OUT = frozenset({"error", "aborted"})
 _LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LENGTHS = {"openai": 40, "anthropic": 64}
-_MISTRAL = re.compile(r"[a-zA-Z0-9]{9}")
+_MISTRAL = r"[a-zA-Z0-9]{9}"
 _BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -54,7 +54,7 @@ def legal_id(call_id: str, rule: IdRule) -> str:
     if rule == "any":
         return call_id
     if rule == "mistral":
-        if _MISTRAL.fullmatch(call_id):
+        if re.fullmatch(_MISTRAL, call_id):
             return call_id
         number = int.from_bytes(hashlib.sha256(call_id.encode("utf-8", "replace")).digest()[:16], "big")
         return "".join(_BASE62[number // 62**place % 62] for place in range(9))

@@ -15,10 +15,9 @@ from yiemagent.value_checks import check_seconds
 
 __all__ = ["RetryPolicy", "retry_after"]
 
-_IN_TEXT = re.compile(
-    r"(?:try again in|retry (?:after|in)|retryDelay[\"']?:\s*[\"']?)\s*"
-    r"(?:(\d+)\s*m(?:in\w*)?\s*)?(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)",
-    re.I,
+_IN_TEXT = (
+    r"(?i)(?:try again in|retry (?:after|in)|retryDelay[\"']?:\s*[\"']?)\s*"
+    r"(?:(\d+)\s*m(?:in\w*)?\s*)?(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)"
 )
 
 
@@ -82,7 +81,7 @@ def retry_after(headers: Mapping[str, str], text: str = "", *, now: float | None
     if raw:
         seconds = _number(raw)
         return seconds if seconds is not None else _until(raw, time.time() if now is None else now)
-    found = _IN_TEXT.search(text)
+    found = re.search(_IN_TEXT, text)
     if found is None:
         return None
     minutes, number, unit = found.groups()

@@ -13,11 +13,11 @@ import logging
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from yiemagent.abort import AbortSignal
 from yiemagent.error_text import message_of
 from yiemagent.errors import CannotContinue, LlmError, RunAborted, YiemAgentError
-from yiemagent.event_stream import EventStream
 from yiemagent.events import AgentEnd, AgentStart, Event
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
@@ -28,6 +28,9 @@ from yiemagent.loop.tool_calls import aborted_result
 from yiemagent.loop.turn import refresh_tools, run_turns, stop_aborted
 from yiemagent.messages import AssistantMessage, Message, TextContent
 from yiemagent.tools.pool import ToolThreads
+
+if TYPE_CHECKING:
+    from yiemagent.event_stream import EventStream
 
 __all__ = [
     "agent_loop",
@@ -205,6 +208,8 @@ def _start(
     stream_fn: StreamFn | None,
     max_queue: int,
 ) -> EventStream[Event]:
+    from yiemagent.event_stream import EventStream
+
     run_signal, unlink = _run_signal(signal)
     stream: EventStream[Event] = EventStream(max_queue=max_queue, signal=run_signal)
     # Held weakly by the run: a caller who drops the stream ends the run (T179).

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.net.errors import HttpBodyTooLarge, HttpTimeout
-from yiemagent.net.translate import is_timeout, translate
 
 if TYPE_CHECKING:
     from yiemagent.net.adapter import Lane
@@ -205,6 +204,8 @@ class HttpResponse:
     def _translated(self, error: Exception) -> Exception:
         if self._exchange.cut:
             return self._exchange.aborted()
+        from yiemagent.net.translate import is_timeout, translate
+
         if is_timeout(error):
             return self._timed_out()
         return translate(error, self._target.shown)

@@ -38,8 +38,8 @@ It never changes *value*, and what it returns shares no container with it.
 """
 
 # int() and float() take more than JSON does: "4_2", full-width digits, "nan", ".5" (T147, T148).
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_INTEGER = r"[+-]?[0-9]+"
+_NUMBER = r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _LONGEST_NUMBER = 400
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -158,9 +158,9 @@ def _refuse_constant(name: str) -> Any:
 
 def _number_in(text: str) -> int | float | None:
     stripped = text.strip()
-    if len(stripped) > _LONGEST_NUMBER or not _NUMBER.fullmatch(stripped):
+    if len(stripped) > _LONGEST_NUMBER or not re.fullmatch(_NUMBER, stripped):
         return None
-    if _INTEGER.fullmatch(stripped):
+    if re.fullmatch(_INTEGER, stripped):
         return int(stripped)
     number = float(stripped)
     return number if math.isfinite(number) else None

@@ -50,12 +50,13 @@ _OTHER_SECTIONS = frozenset(
         "methods",
     )
 ) | {"see also"}
-_SECTION = re.compile(r"([A-Za-z][A-Za-z ]*?)\s*:\s*")
-_UNDERLINE = re.compile(r"\s*(-{3,}|={3,})\s*")
+# Texts, since most docstrings need none of them; re keeps what it has compiled.
+_SECTION = r"([A-Za-z][A-Za-z ]*?)\s*:\s*"
+_UNDERLINE = r"\s*(-{3,}|={3,})\s*"
 _NAMES = r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)"
-_GOOGLE_ENTRY = re.compile(_NAMES + r"\s*(?:\(.*?\)|\[.*?\])?\s*:(?:\s+(?P<text>.*)|$)")
-_NUMPY_ENTRY = re.compile(_NAMES + r"\s*(?:$|:)")
-_FIELD = re.compile(r"[:@](?P<kind>\w+)(?:\s+(?P<about>[^:]*))?:(?:\s+(?P<text>.*)|$)")
+_GOOGLE_ENTRY = _NAMES + r"\s*(?:\(.*?\)|\[.*?\])?\s*:(?:\s+(?P<text>.*)|$)"
+_NUMPY_ENTRY = _NAMES + r"\s*(?:$|:)"
+_FIELD = r"[:@](?P<kind>\w+)(?:\s+(?P<about>[^:]*))?:(?:\s+(?P<text>.*)|$)"
 _PARAMETER_FIELDS = frozenset(
     ("param", "parameter", "arg", "argument", "key", "keyword", "var", "ivar", "cvar")
 )
@@ -93,7 +94,9 @@ def parse_docstring(text: str | None) -> Docstring:
         return Docstring()
     reader = _Reader(inspect.cleandoc(text).splitlines())
     reader.read()
-    description = re.sub(r"\n{3,}", "\n\n", "\n".join(reader.description).strip())
+    description = "\n".join(reader.description).strip()
+    if "\n\n\n" in description:
+        description = re.sub(r"\n{3,}", "\n\n", description)
     return Docstring(description, {name: text for name, text in reader.parameters.items() if text})
 
 
@@ -122,13 +125,12 @@ class _Reader:
         lines = self._lines
         return (
             index + 1 < len(lines)
-            and _UNDERLINE.fullmatch(lines[index + 1]) is not None
-            and _section_name(lines[index]) in _PARAMETER_SECTIONS | _OTHER_SECTIONS
+            and _is_section_name(lines[index])
+            and re.fullmatch(_UNDERLINE, lines[index + 1]) is not None
         )
 
     def _starts_google_section(self, line: str) -> bool:
-        match = _SECTION.fullmatch(line)
-        if match is None or _section_name(line) not in _PARAMETER_SECTIONS | _OTHER_SECTIONS:
+        if not _is_section_name(line) or re.fullmatch(_SECTION, line) is None:
             return False
         following = next((other for other in self._lines[self._next :] if other.strip()), " ")
         return following[0].isspace()
@@ -142,7 +144,7 @@ class _Reader:
         names: list[str] = []
         margin = next((_indent(line) for line in body if line.strip()), 0)
         for line in body:
-            entry = _GOOGLE_ENTRY.match(line.strip()) if _indent(line) <= margin else None
+            entry = re.match(_GOOGLE_ENTRY, line.strip()) if _indent(line) <= margin else None
             if entry is not None:
                 names = self._start(entry["names"], entry["text"])
             else:
@@ -155,7 +157,7 @@ class _Reader:
             return
         names: list[str] = []
         for line in body:
-            entry = _NUMPY_ENTRY.match(line) if line.strip() and not line[0].isspace() else None
+            entry = re.match(_NUMPY_ENTRY, line) if line.strip() and not line[0].isspace() else None
             if entry is not None:
                 names = self._start(entry["names"], "")
             else:
@@ -163,7 +165,7 @@ class _Reader:
 
     def _read_field(self, line: str) -> bool:
         """Read a reST (or Epytext) field that starts at *line*, if one does."""
-        match = _FIELD.match(line)
+        match = re.match(_FIELD, line) if line.startswith((":", "@")) else None
         if match is None or match["kind"] not in _PARAMETER_FIELDS | _OTHER_FIELDS:
             return False
         names: list[str] = []
@@ -188,6 +190,11 @@ class _Reader:
     def _continue(self, names: list[str], line: str) -> None:
         for name in names:
             self.parameters[name] = f"{self.parameters[name]} {line.strip()}".strip()
+
+
+def _is_section_name(line: str) -> bool:
+    name = _section_name(line)
+    return name in _PARAMETER_SECTIONS or name in _OTHER_SECTIONS
 
 
 def _section_name(line: str) -> str:

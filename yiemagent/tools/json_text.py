@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 __all__ = ["NoJsonText", "json_text", "scrub_surrogates", "text_of_bytes"]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 
 
 class NoJsonText(TypeError):
@@ -47,7 +47,7 @@ def scrub_surrogates(text: str) -> str:
     """*text* with lone surrogates replaced by U+FFFD, so that it can be encoded (case C-27)."""
     if text.isascii():
         return text
-    return _SURROGATE.sub("�", text)
+    return re.sub(_SURROGATE, "�", text)
 
 
 def _simplified(value: Any) -> Any:

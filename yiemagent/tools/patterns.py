@@ -6,7 +6,7 @@ import re
 
 __all__ = ["compile_pattern"]
 
-_ONLY_ECMASCRIPT = re.compile(r"\\[pPuck]|\(\?<[A-Za-z_$]|\[\^?\]")
+_ONLY_ECMASCRIPT = r"\\[pPuck]|\(\?<[A-Za-z_$]|\[\^?\]"
 """Marks of syntax that is right there and wrong here: properties, named groups, empty classes."""
 
 
@@ -19,6 +19,6 @@ def compile_pattern(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as problem:
-        if _ONLY_ECMASCRIPT.search(pattern):
+        if re.search(_ONLY_ECMASCRIPT, pattern):
             return None
         raise re.error(str(problem), pattern) from problem

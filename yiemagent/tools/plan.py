@@ -15,7 +15,6 @@ from yiemagent.tools.argument_errors import ArgumentError, Path, flat_path, show
 from yiemagent.tools.choice_checks import Branch, all_of, any_of, member_check, nullable, one_of, type_list
 from yiemagent.tools.coercion import SCALAR_CHECKS, Check, Errors, accepts, copy_json
 from yiemagent.tools.container_checks import Limit, array_check, limit_checks, object_check, with_limits
-from yiemagent.tools.patterns import compile_pattern
 from yiemagent.tools.wire_schema import resolve_pointer
 
 __all__ = ["Formats", "Plan", "compile_schema", "compile_value_check"]
@@ -59,7 +58,7 @@ _UNCOVERED = frozenset(
 )
 """Keywords that assert something this module does not look at. Unknown ones assert nothing."""
 
-_OLD_DRAFT = re.compile("draft-0[1-7]")
+_OLD_DRAFT = "draft-0[1-7]"
 """In these what stands beside ``$ref`` is ignored."""
 _OBJECT_KEYWORDS = frozenset(("properties", "required", "additionalProperties"))
 _ARRAY_KEYWORDS = frozenset(("items", "prefixItems", "minItems", "maxItems"))
@@ -142,7 +141,9 @@ class _Compiler:
         self.broken: str | None = None
         self.refers = False
         self._root = root
-        self._references_stand_alone = _OLD_DRAFT.search(str(root.get("$schema"))) is not None
+        self._references_stand_alone = (
+            "$schema" in root and re.search(_OLD_DRAFT, str(root["$schema"])) is not None
+        )
         self._formats = formats
         self._references: dict[str, Check | None] = {}
 
@@ -273,6 +274,8 @@ class _Compiler:
             self.covered = False
             return []
         try:
+            from yiemagent.tools.patterns import compile_pattern
+
             compiled = compile_pattern(pattern)
         except re.error as problem:
             self.broken = f"its pattern {shown(pattern)} is not a regular expression: {problem}"

@@ -16,7 +16,6 @@ __all__ = ["ToolRegistry", "register_tool"]
 _LEAKED_TOKEN = "<|"
 _PREFIXES = ("functions.", "functions/", "function.", "tools.", "tool.", "default_api.", "multi_tool_use.")
 """What models put before a name because their training data did."""
-_SPACES = re.compile(r"\s+")
 _SHOWN_NAME = 200
 _SHOWN_NAMES = 50
 
@@ -163,7 +162,7 @@ def _readings(name: str) -> list[str]:
         for prefix in ("", *_PREFIXES):
             if bare.startswith(prefix):
                 rest = bare[len(prefix) :].strip()
-                readings += [rest, *(_SPACES.sub(joint, rest) for joint in ("_", "-", ""))]
+                readings += [rest, *(re.sub(r"\s+", joint, rest) for joint in ("_", "-", ""))]
     return list(dict.fromkeys(filter(None, readings)))
 
 

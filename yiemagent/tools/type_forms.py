@@ -11,7 +11,6 @@ from typing import Any
 
 from yiemagent.tools.coercion import Check, accepts
 from yiemagent.tools.plan import compile_value_check
-from yiemagent.tools.record_forms import is_record, record_fields, record_form
 from yiemagent.tools.scalar_forms import (
     FORMATS,
     SIMPLE_FORMS,
@@ -108,6 +107,8 @@ class FormBuilder:
     def _class_form(self, cls: Any) -> Form:
         if issubclass(cls, enum.Enum):
             return enum_form(cls)
+        from yiemagent.tools.record_forms import is_record
+
         if is_record(cls):
             return self._record_form(cls)
         if hasattr(cls, "model_json_schema") and hasattr(cls, "model_validate"):
@@ -186,6 +187,8 @@ class FormBuilder:
             return Form(
                 {"$ref": f"#/$defs/{name}"}, lambda value: (self._recursive[cls].convert or _same)(value)
             )
+        from yiemagent.tools.record_forms import record_fields, record_form
+
         self._open[cls] = ""
         try:
             fields = record_fields(cls, self._namespace)
