@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
 import os
+import select
+import signal
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from yiemagent import Agent
-from yiemagent.testing import Gate, ScriptedLlm, run_in_thread, say
+from yiemagent import Agent, tool
+from yiemagent.agent.leaving import _leaving
+from yiemagent.net.lanes import shared_lanes
+from yiemagent.testing import Gate, ScriptedLlm, call, calls, run_in_thread, say
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
@@ -30,6 +38,8 @@ def in_child(function: object) -> tuple[int, str]:
             os._exit(code)
     os.close(send)
     with os.fdopen(receive) as pipe:
+        if not select.select([pipe], [], [], 20)[0]:
+            os.kill(child, signal.SIGKILL)  # It may hang in fork() itself.
         text = pipe.read()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
 
@@ -96,3 +106,66 @@ def test_the_threads_of_the_parent_are_not_in_the_child() -> None:
         agent.run("x")
 
         assert in_child(lambda: [thread.name for thread in threading.enumerate()])[1] == "['MainThread']"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+LOCKS: dict[str, Callable[[Any, Any], Any]] = {
+    "channels": lambda agent, stream: agent._channels.lock,
+    "listeners": lambda agent, stream: agent._listeners._lock,
+    "tool threads": lambda agent, stream: agent._threads._lock,
+    "work of the tool thread": lambda agent, stream: agent._threads._sequential._line.inbox._lock,
+    "work of a pool thread": lambda agent, stream: agent._threads._idle[0]._line.inbox._lock,
+    "stream": lambda agent, stream: stream._stream._lock,
+    "result": lambda agent, stream: stream._handle._lock,
+    "signal": lambda agent, stream: agent._live.signal._lock,
+    "all agents": lambda agent, stream: _leaving._lock,
+    "connections": lambda agent, stream: shared_lanes()._lock,
+}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_child_takes_no_lock_that_a_thread_of_its_parent_holds(name: str) -> None:
+    """D-09: that thread is not in the child, so nobody would ever give the lock back."""
+    answering, holding, held = Gate(), Gate(), Gate()
+    parallel = calls(call("add", a=1, b=2), call("add", a=3, b=4))
+    late = say("late", before=answering)
+    llm = ScriptedLlm(call("add", a=1, b=2), parallel, "parent", late, "child", "more")
+    agent = Agent(llm, tools=[add], parallel_tool_execute=True)
+    agent.run("x")
+    stream = agent.stream("y")
+    answering.wait_entered()
+    lock = LOCKS[name](agent, stream)
+
+    def hold() -> None:
+        with lock:
+            held.open()
+            holding.block()
+
+    def use() -> str:
+        nonlocal agent, stream
+        unsubscribe = agent.subscribe(lambda event: None)
+        text = agent.run("z", timeout=10).text
+        unsubscribe()
+        with contextlib.suppress(Exception):
+            agent.run("add", timeout=10)
+        shared_lanes().take("no such lane")
+        stream.close()
+        del agent, stream
+        gc.collect()
+        _leaving.leave()
+        return text
+
+    holder = run_in_thread(hold)
+    held.block()
+    outcome = in_child(use)
+    holding.open()
+    holder.get()
+    answering.open()
+    agent.stop()
+
+    assert outcome == (0, "child")

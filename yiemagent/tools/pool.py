@@ -96,5 +96,9 @@ class ToolThreads:
     def forget(self) -> None:
         """Drop everything that belongs to the parent of a fork."""
         self._lock = threading.RLock()
+        # A thread that is dropped would be told, under a lock that the parent may have held.
+        for thread in (self._sequential, *(self._idle or ())):
+            if thread is not None:
+                thread.forget()
         self._sequential = self._idle = None
         self._abandoned = ()
