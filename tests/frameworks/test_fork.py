@@ -16,8 +16,11 @@ import pytest
 
 from yiemagent import Agent, tool
 from yiemagent.agent.leaving import _leaving
+from yiemagent.loop.config import AgentContext, AgentLoopConfig
+from yiemagent.loop.run import agent_loop
+from yiemagent.messages import TextContent, UserMessage
 from yiemagent.net.lanes import shared_lanes
-from yiemagent.testing import Gate, ScriptedLlm, call, calls, run_in_thread, say
+from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, calls, run_in_thread, say
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
@@ -128,10 +131,26 @@ LOCKS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def in_child_while_held(lock: Any, function: Callable[[], object]) -> tuple[int, str]:
+    """The same while another thread of the parent holds *lock*."""
+    holding = Gate()
+
+    def hold() -> None:
+        with lock:
+            holding.block(60)
+
+    holder = run_in_thread(hold)
+    holding.wait_entered()
+    outcome = in_child(function)
+    holding.open()
+    holder.get()
+    return outcome
+
+
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_child_takes_no_lock_that_a_thread_of_its_parent_holds(name: str) -> None:
     """D-09: that thread is not in the child, so nobody would ever give the lock back."""
-    answering, holding, held = Gate(), Gate(), Gate()
+    answering = Gate()
     parallel = calls(call("add", a=1, b=2), call("add", a=3, b=4))
     late = say("late", before=answering)
     llm = ScriptedLlm(call("add", a=1, b=2), parallel, "parent", late, "child", "more")
@@ -140,11 +159,6 @@ def test_a_child_takes_no_lock_that_a_thread_of_its_parent_holds(name: str) -> N
     stream = agent.stream("y")
     answering.wait_entered()
     lock = LOCKS[name](agent, stream)
-
-    def hold() -> None:
-        with lock:
-            held.open()
-            holding.block()
 
     def use() -> str:
         nonlocal agent, stream
@@ -160,12 +174,28 @@ def test_a_child_takes_no_lock_that_a_thread_of_its_parent_holds(name: str) -> N
         _leaving.leave()
         return text
 
-    holder = run_in_thread(hold)
-    held.block()
-    outcome = in_child(use)
-    holding.open()
-    holder.get()
+    outcome = in_child_while_held(lock, use)
     answering.open()
     agent.stop()
 
     assert outcome == (0, "child")
+
+
+def test_a_stream_of_the_loop_that_a_child_drops_is_left_to_the_parent() -> None:
+    """D-09, T179: the run that it would end is not in the child, and its lock may be held."""
+    answering = Gate()
+    config = AgentLoopConfig(model=ScriptedLlm(say("late", before=answering)))
+    stream: Any = agent_loop([UserMessage((TextContent("x"),))], AgentContext(), config)
+    answering.wait_entered()
+
+    def drop() -> str:
+        nonlocal stream
+        del stream
+        gc.collect()
+        return "dropped"
+
+    outcome = in_child_while_held(stream._signals[0]._lock, drop)
+    answering.open()
+
+    assert outcome == (0, "dropped")
+    assert len(stream.result(WAIT)) == 2
