@@ -7,11 +7,12 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
-from yiemagent.testing import WAIT
+from yiemagent.testing import WAIT, run_in_thread
 
 
 @pytest.fixture(autouse=True)
@@ -140,3 +141,36 @@ def guard() -> Iterator[Guard]:
     made = Guard()
     yield made
     assert not made.breaches, f"touched without the lock: {made.breaches}"
+
+
+@pytest.fixture
+def at_line() -> Callable[..., Any]:
+    """``at_line(number, file, act, body)``: what ``body()`` returns or raises, on a thread of its own.
+
+    That thread calls ``act()`` before it runs the *number*-th line of *file*: so comes a finalizer
+    or a signal handler.
+    """
+
+    def call(number: int, file: str, act: Callable[[], object], body: Callable[[], Any]) -> Any:
+        lines = count(1)
+
+        def trace(frame: Any, kind: str, arg: Any) -> Any:
+            if not frame.f_code.co_filename.endswith(file):
+                return None
+            if kind == "line" and next(lines) == number:
+                sys.settrace(None)
+                act()
+            return trace
+
+        def traced() -> Any:
+            sys.settrace(trace)
+            try:
+                return body()
+            except Exception as error:
+                return error
+            finally:
+                sys.settrace(None)
+
+        return run_in_thread(traced).get()
+
+    return call

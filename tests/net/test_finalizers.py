@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -16,34 +15,9 @@ from yiemagent.abort import AbortSignal
 from yiemagent.net.errors import HttpAborted, HttpTimeout
 from yiemagent.net.exchange import Exchange
 from yiemagent.net.lanes import Lanes
-from yiemagent.testing import run_in_thread
 
 
-def at_line(number: int, file: str, act: Callable[[], object], body: Callable[[], Any]) -> Any:
-    """Call *body* on a thread that calls *act* before it runs the *number*-th line of *file*."""
-    lines = count(1)
-
-    def trace(frame: Any, kind: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.endswith(file):
-            return None
-        if kind == "line" and next(lines) == number:
-            sys.settrace(None)
-            act()
-        return trace
-
-    def traced() -> Any:
-        sys.settrace(trace)
-        try:
-            return body()
-        except (HttpAborted, HttpTimeout) as error:
-            return error
-        finally:
-            sys.settrace(None)
-
-    return run_in_thread(traced).get()
-
-
-def test_an_abort_wherever_its_own_thread_is_in_the_connecting_ends_it() -> None:
+def test_an_abort_wherever_its_own_thread_is_in_the_connecting_ends_it(at_line: Callable[..., Any]) -> None:
     """D-20, F-04: a dropped stream aborts its run from a collection in the very thread that connects."""
     never = threading.Event()
     for number in count(1):
@@ -62,7 +36,9 @@ def test_an_abort_wherever_its_own_thread_is_in_the_connecting_ends_it() -> None
 
 
 @pytest.mark.parametrize("step", ["attach", "end"])
-def test_an_abort_wherever_its_own_thread_is_in_an_exchange_cuts_it_or_comes_too_late(step: str) -> None:
+def test_an_abort_wherever_its_own_thread_is_in_an_exchange_cuts_it_or_comes_too_late(
+    step: str, at_line: Callable[..., Any]
+) -> None:
     """F-05: a socket that was given to the exchange is shut down, one that it let go of is not."""
     for number in count(1):
         signal, shut = AbortSignal(), []
@@ -89,7 +65,9 @@ class IdleLane:
 
 
 @pytest.mark.parametrize("step", ["take", "give", "sweep", "close"])
-def test_a_lane_may_come_back_wherever_its_thread_is_among_the_lanes(step: str) -> None:
+def test_a_lane_may_come_back_wherever_its_thread_is_among_the_lanes(
+    step: str, at_line: Callable[..., Any]
+) -> None:
     """D-20: an answer that was dropped half read gives its connection back from a collection."""
     for number in count(1):
         lanes, first, second, late = Lanes(), IdleLane(), IdleLane(), IdleLane()

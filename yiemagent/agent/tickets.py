@@ -56,11 +56,11 @@ class RunHandle:
     def finish(self, result: RunResult | None, error: BaseException | None = None) -> None:
         """Set the outcome; the first one counts. Callbacks run in this thread."""
         with self._lock:
-            if self._done:
+            over, self._done = self._done, True  # One step: a finalizer may finish it in this very thread.
+            if over:
                 return
             self.result, self.error = result, error
             callbacks, self._callbacks = self._callbacks, []
-            self._done = True
             self._changed.notify_all()
         for callback in callbacks:
             callback(self)
@@ -68,10 +68,12 @@ class RunHandle:
     def when_done(self, callback: Callable[[RunHandle], object]) -> None:
         """Call *callback* with this handle once there is an outcome."""
         with self._lock:
+            self._callbacks.append(callback)
             if not self._done:
-                self._callbacks.append(callback)
                 return
-        callback(self)
+            callbacks, self._callbacks = self._callbacks, []
+        for each in callbacks:
+            each(self)
 
     def wait(self, deadline: float | None) -> bool:
         """Wait for the outcome until ``monotonic()`` reaches *deadline*; whether there is one."""

@@ -64,9 +64,7 @@ class ToolThreads:
         if thread is self._sequential:
             return
         with self._lock:
-            if self._idle is None:
-                self._idle = []
-            self._idle.append(thread)
+            self._idle = [*(self._idle or ()), thread]
 
     def abandon(self, thread: KeptThread, tool: AbandonedTool) -> None:
         """Leave *thread* with the tool that runs on it."""

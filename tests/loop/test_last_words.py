@@ -1,0 +1,104 @@
+"""The moment in which a call is over: what was there counts, and what comes behind it does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from yiemagent import ToolContext
+from yiemagent import tool as tool_from
+from yiemagent.abort import AbortSignal
+from yiemagent.assistant_events import Done
+from yiemagent.events import Log, ToolExecutionEnd, ToolExecutionUpdate
+from yiemagent.kept_thread import Mailbox
+from yiemagent.messages import ToolCall
+from yiemagent.testing import WAIT, Gate, ScriptedLlm, calls, run_in_thread
+
+Run = Callable[..., Any]
+
+
+def test_what_a_tool_says_as_it_is_left_and_afterwards_is_read_by_nobody(run: Run) -> None:
+    """A8, T91: although the box is still read for the call beside it."""
+    left, spoken = Gate(), threading.Event()
+
+    @tool_from(timeout=0.01)
+    def leaves(context: ToolContext) -> str:
+        """Speak too late."""
+
+        def speak() -> None:
+            context.update("late")
+            context.event_sink("late")
+
+        context.signal.on_abort(speak)  # It runs as the call is left: the last mail before its end.
+        left.block()
+        speak()
+        spoken.set()
+        return "late"
+
+    @tool_from
+    def stays() -> str:
+        """End behind the last word."""
+        return f"stayed {spoken.wait(WAIT)}"
+
+    def emit(event: Any) -> None:
+        if isinstance(event, ToolExecutionEnd) and event.tool_name == "leaves":
+            left.open()
+
+    both = calls(ToolCall("t1", "leaves", {}), ToolCall("t2", "stays", {}))
+    ran = run(
+        "go", llm=ScriptedLlm(both, "done"), tools=[leaves, stays], emit=emit, tool_execution="parallel"
+    )  # fmt: skip
+
+    assert ran.results[1].text == "stayed True"
+    assert (ran.of(ToolExecutionUpdate), ran.of(Log)) == ([], [])
+
+
+def test_a_result_whose_mail_is_on_the_way_as_the_grace_passes_is_taken(
+    run: Run, tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-10: it had ended, and the loop knows."""
+    signal, posting, looked = AbortSignal(), Gate(), threading.Semaphore(0)
+
+    class Slow(Mailbox[Any]):
+        """The tool's outcome is known before its mail is there."""
+
+        def put(self, item: Any) -> bool:
+            posting.block()
+            return super().put(item)
+
+        def take(self, deadline: float | None = None, *, closing: bool = False) -> Any:
+            looked.release()
+            return super().take(deadline, closing=closing)
+
+    monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Slow)
+    llm = ScriptedLlm(calls(ToolCall("t1", "a", {})))
+    outcome = run_in_thread(run, "go", llm=llm, tools=[tool("a")], signal=signal, abort_grace=0.0)
+    posting.wait_entered()
+    assert looked.acquire(timeout=WAIT)
+    signal.abort()
+    for _ in range(2):  # It was woken, the grace is over, and it looks again instead of leaving.
+        assert looked.acquire(timeout=WAIT)
+    posting.open()
+
+    assert outcome.get().results[0].text == "a done"
+
+
+def test_the_answer_that_an_abortable_model_had_ready_as_the_abort_came_is_kept(run: Run) -> None:
+    """F-10, decision 10: pieces that are there are taken before the abort is looked at."""
+    signal = AbortSignal()
+
+    class Abortable(ScriptedLlm):
+        abortable = True
+
+        def stream(self, context: Any, options: Any) -> Any:
+            for event in super().stream(context, options):
+                if isinstance(event, Done):
+                    signal.abort()
+                yield event
+
+    ran = run("go", llm=Abortable("all of it"), signal=signal)
+
+    assert (ran.messages[-1].text, ran.messages[-1].stop_reason) == ("all of it", "stop")
