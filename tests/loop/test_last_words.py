@@ -86,6 +86,24 @@ def test_a_result_whose_mail_is_on_the_way_as_the_grace_passes_is_taken(
     assert outcome.get().results[0].text == "a done"
 
 
+def test_a_result_is_there_before_its_mail(run: Run, tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-10: the loop may read it at once."""
+    posted = Gate()
+
+    class Posting(Mailbox[Any]):
+        def put(self, item: Any) -> bool:
+            put = super().put(item)
+            posted.block()
+            return put
+
+    monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Posting)
+    llm = ScriptedLlm(calls(ToolCall("t1", "a", {})), "done")
+    ran = run_in_thread(run, "go", llm=llm, tools=[tool("a")]).get()
+    posted.open()
+
+    assert (ran.results[0].text, ran.end.status) == ("a done", "completed")
+
+
 def test_the_answer_that_an_abortable_model_had_ready_as_the_abort_came_is_kept(run: Run) -> None:
     """F-10, decision 10: pieces that are there are taken before the abort is looked at."""
     signal = AbortSignal()
