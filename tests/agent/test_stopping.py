@@ -360,6 +360,28 @@ def test_a_dropped_agent_whose_output_is_full_ends_too() -> None:
     assert channels.wait_without_thread(None)
 
 
+def test_an_agent_is_held_by_the_run_in_progress() -> None:
+    """X6: what was prompted and never waited for is done all the same."""
+    gate, ends = Gate(), []
+    agent = Agent(ScriptedLlm(say("1", before=gate)))
+    agent.subscribe(lambda event: ends.append(event) if event.type == "agent_end" else None)
+    agent.prompt("x")
+    gate.wait_entered()
+    thread, held = agent._thread, weakref.ref(agent)
+    del agent
+    gc.collect()
+    assert held() is not None
+    gate.open()
+    assert thread is not None
+    while not ends:
+        thread.join(0.001)
+    gc.collect()
+    thread.join(WAIT)
+
+    assert [end.status for end in ends] == ["completed"]
+    assert not thread.is_alive()
+
+
 def test_nothing_is_kept_of_a_dropped_agent() -> None:
     """D-20: not its channels, for the exit of the interpreter either."""
     agent = Agent(ScriptedLlm("1"))

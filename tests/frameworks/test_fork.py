@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -139,9 +140,15 @@ def in_child_while_held(lock: Any, function: Callable[[], object]) -> tuple[int,
         with lock:
             holding.block(60)
 
+    def crowded() -> object:
+        # New threads of the child are given the ids of those that it lost, and with them their locks.
+        for _ in range(20):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        return function()
+
     holder = run_in_thread(hold)
     holding.wait_entered()
-    outcome = in_child(function)
+    outcome = in_child(crowded)
     holding.open()
     holder.get()
     return outcome
@@ -179,6 +186,45 @@ def test_a_child_takes_no_lock_that_a_thread_of_its_parent_holds(name: str) -> N
     agent.stop()
 
     assert outcome == (0, "child")
+
+
+@pytest.mark.parametrize("name", ["channels", "tool threads", "work of the tool thread"])
+def test_an_idle_agent_that_a_child_drops_takes_no_lock_of_its_parent(name: str) -> None:
+    """D-09, D-20: its finalizer is the parent's."""
+    agent = Agent(ScriptedLlm(call("add", a=1, b=2), "parent"), tools=[add])
+    agent.run("x")
+    lock = LOCKS[name](agent, None)
+
+    def drop() -> bool:
+        nonlocal agent
+        gone = weakref.ref(agent)
+        del agent
+        gc.collect()
+        return gone() is None
+
+    assert in_child_while_held(lock, drop) == (0, "True")
+    agent.stop()
+
+
+def test_a_child_has_the_settings_and_none_of_the_tools_that_its_parent_left() -> None:
+    """D-09: what still runs there is not the child's."""
+    gate = Gate()
+
+    @tool(timeout=0.01)
+    def hangs() -> str:
+        """Hang."""
+        gate.block(60)
+        return "late"
+
+    modes = {"steering_mode": "all", "follow_up_mode": "all"}
+    with Agent(ScriptedLlm(call("hangs"), "x"), tools=[hangs], **modes) as agent:  # type: ignore[arg-type]
+        agent.run("x")
+        assert len(agent.abandoned_tools) == 1
+
+        told = in_child(lambda: (agent.steering_mode, agent.follow_up_mode, agent.abandoned_tools))
+        gate.open()
+
+    assert told == (0, "('all', 'all', ())")
 
 
 def test_a_stream_of_the_loop_that_a_child_drops_is_left_to_the_parent() -> None:

@@ -14,6 +14,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import Done
 from yiemagent.events import Log, ToolExecutionEnd, ToolExecutionUpdate
 from yiemagent.kept_thread import Mailbox
+from yiemagent.loop.tool_calls import timed_out_result
 from yiemagent.messages import ToolCall
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, calls, run_in_thread
 
@@ -54,6 +55,46 @@ def test_what_a_tool_says_as_it_is_left_and_afterwards_is_read_by_nobody(run: Ru
 
     assert ran.results[1].text == "stayed True"
     assert (ran.of(ToolExecutionUpdate), ran.of(Log)) == ([], [])
+
+
+def test_a_result_that_comes_as_the_time_is_found_to_be_up_is_too_late(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-10: the decision stands, and the call has one result."""
+    running, posted, left = Gate(), threading.Event(), threading.Event()
+
+    class Posting(Mailbox[Any]):
+        def put(self, item: Any) -> bool:
+            put = super().put(item)
+            posted.set()
+            return put
+
+    def timed_out(*args: Any) -> Any:
+        running.open()  # Only now does it end: the loop has looked, and leaves it.
+        assert posted.wait(WAIT)
+        return timed_out_result(*args)
+
+    @tool_from(timeout=0.01)
+    def ends() -> str:
+        """End a moment too late."""
+        running.block()
+        return "late"
+
+    @tool_from
+    def stays() -> str:
+        """End behind it."""
+        return f"stayed {left.wait(WAIT)}"
+
+    monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Posting)
+    monkeypatch.setattr("yiemagent.loop.tool_flight.timed_out_result", timed_out)
+    both = calls(ToolCall("t1", "ends", {}), ToolCall("t2", "stays", {}))
+    ran = run(
+        "go", llm=ScriptedLlm(both, "done"), tools=[ends, stays], tool_execution="parallel",
+        emit=lambda event: left.set() if isinstance(event, ToolExecutionEnd) else None,
+    )  # fmt: skip
+
+    assert [result.is_error for result in ran.results] == [True, False]
+    assert ran.end.status == "completed"
 
 
 def test_a_result_whose_mail_is_on_the_way_as_the_grace_passes_is_taken(
