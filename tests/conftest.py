@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
-from yiemagent.testing import WAIT
+from yiemagent.testing import WAIT, run_in_thread
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +68,109 @@ def wait_spy() -> Callable[[Any, str], WaitSpy]:
         return spy
 
     return install
+
+
+class LockSpy:
+    """A lock in place of another one that tells a test when a thread is about to take it.
+
+    The test holds it meanwhile (``with spy:``): whatever that thread looked at before taking the
+    lock is out of date when it gets it.
+    """
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self._test = threading.get_ident()
+        self._about_to_take = threading.Event()
+
+    def __enter__(self) -> None:
+        if threading.get_ident() != self._test:
+            self._about_to_take.set()
+        self._lock.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self._lock.release()
+
+    def wait_for_taker(self) -> None:
+        """Come back when a thread other than the test's wants the lock."""
+        assert self._about_to_take.wait(WAIT), "nobody takes the lock"
+
+
+@pytest.fixture
+def lock_spy() -> Callable[[Any], LockSpy]:
+    """``lock_spy(owner)`` puts a ``LockSpy`` in place of the owner's ``_lock``."""
+
+    def install(owner: Any) -> LockSpy:
+        owner._lock = LockSpy(owner._lock)
+        spy: LockSpy = owner._lock
+        return spy
+
+    return install
+
+
+class Guard:
+    """Notes who touches what a lock guards without holding that lock."""
+
+    def __init__(self) -> None:
+        self.breaches: list[str] = []
+
+    def watch(self, kind: type[Any], lock: str, names: Collection[str]) -> type[Any]:
+        """A subclass of *kind* whose own code is watched when it reads or sets one of *names*."""
+        files = {inspect.getfile(base) for base in kind.__mro__[:-1] if base.__module__ != "typing"}
+
+        def look(owner: Any, name: str) -> None:
+            caller = sys._getframe(2).f_code
+            ours = caller.co_filename in files and caller.co_name != "__init__"
+            if name in names and ours and not object.__getattribute__(owner, lock)._is_owned():
+                self.breaches.append(f"{caller.co_name}: {name}")
+
+        class Watched(kind):  # type: ignore[misc]
+            def __getattribute__(self, name: str) -> Any:
+                look(self, name)
+                return super().__getattribute__(name)
+
+            def __setattr__(self, name: str, value: Any) -> None:
+                look(self, name)
+                super().__setattr__(name, value)
+
+        return Watched
+
+
+@pytest.fixture
+def guard() -> Iterator[Guard]:
+    """``guard.watch(kind, lock, names)``; the test fails when somebody was noted."""
+    made = Guard()
+    yield made
+    assert not made.breaches, f"touched without the lock: {made.breaches}"
+
+
+@pytest.fixture
+def at_line() -> Callable[..., Any]:
+    """``at_line(number, file, act, body)``: what ``body()`` returns or raises, on a thread of its own.
+
+    That thread calls ``act()`` before it runs the *number*-th line of *file*: so comes a finalizer
+    or a signal handler.
+    """
+
+    def call(number: int, file: str, act: Callable[[], object], body: Callable[[], Any]) -> Any:
+        lines = count(1)
+
+        def trace(frame: Any, kind: str, arg: Any) -> Any:
+            if not frame.f_code.co_filename.endswith(file):
+                return None
+            if kind == "line" and next(lines) == number:
+                sys.settrace(None)
+                act()
+            return trace
+
+        def traced() -> Any:
+            sys.settrace(trace)
+            try:
+                return body()
+            except Exception as error:
+                return error
+            finally:
+                sys.settrace(None)
+
+        return run_in_thread(traced).get()
+
+    return call

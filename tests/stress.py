@@ -18,7 +18,7 @@ BURN = "while True: pass"
 def main(seconds: float) -> int:
     """Repeat the marked tests under load; the exit code of the first pass that failed, else 0."""
     burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range((os.cpu_count() or 1) * 2)]
-    environment = {**os.environ, "YIEMAGENT_STRESS": os.environ.get("YIEMAGENT_STRESS", "1")}
+    environment = {**os.environ, "YIEMAGENT_STRESS": os.environ.get("YIEMAGENT_STRESS", "2")}
     command = [sys.executable, "-m", "pytest", "-m", "threads", "-q", "-x", "--timeout=600", "tests"]
     deadline, passes = monotonic() + seconds, 0
     try:

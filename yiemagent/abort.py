@@ -14,6 +14,9 @@ __all__ = ["AbortSignal"]
 
 logger = logging.getLogger(__name__)
 
+# Longest single wait: a signal handler that aborts just before its own thread sleeps wakes nobody.
+_SLICE = 0.5
+
 
 class AbortSignal:
     """A flag that is raised once and never lowered.
@@ -90,8 +93,8 @@ class AbortSignal:
         deadline = None if timeout is None else monotonic() + timeout
         with self._lock:
             while not self._aborted:
-                left = None if deadline is None else min(deadline - monotonic(), threading.TIMEOUT_MAX)
-                if left is not None and left <= 0:
+                left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
+                if left <= 0:
                     return False
                 self._changed.wait(left)
         return True

@@ -20,6 +20,8 @@ __all__ = ["KeptThread", "Mailbox"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_SLICE = 0.5  # Longest single wait of a loop.
+
 
 class Mailbox(Generic[T]):
     """Items put by any thread and taken by one, in order; the taker can be woken without an item."""
@@ -63,6 +65,10 @@ class Mailbox(Generic[T]):
                     self._woken = False
                     self._closed = closing
                     return None
+                if not closing:
+                    # The loop's wait for a run: this very thread may abort it, in a finalizer or a
+                    # signal handler, just before it sleeps; that wakes nobody.
+                    left = _SLICE if left is None else min(_SLICE, left)
                 self._ready.wait(left)
             return self._items.popleft()
 

@@ -11,6 +11,7 @@ import pytest
 
 from yiemagent import Agent
 from yiemagent.agent.queues import FOLLOW_UP_SIZE, INPUT_SIZE, OUTPUT_SIZE, Channels
+from yiemagent.agent.results import Response
 from yiemagent.agent.tickets import Ticket
 from yiemagent.errors import (
     AgentBusy,
@@ -435,6 +436,23 @@ def test_a_loop_that_waits_for_room_is_woken(wake: str, wait_spy: Callable[[Any,
     assert all(spy.notified)
     assert len(taken(agent, OUTPUT_SIZE)) == OUTPUT_SIZE
     agent.stop()
+
+
+def test_a_stop_alone_ends_the_wait_for_room(wait_spy: Callable[[Any, str], Any]) -> None:
+    """D-21: without the abort that comes behind it."""
+    channels = Channels()
+    channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    run = channels.next_run(0)
+    assert run is not None
+    channels.output.extend([Response("completed")] * OUTPUT_SIZE)
+    spy = wait_spy(channels, "changed")
+    ending = run_in_thread(channels.end_run, run, Response("completed"))
+    spy.wait_for_waiter()
+    channels.stop()
+
+    ending.get()
+    assert len(channels.output) == OUTPUT_SIZE + 1
+    assert spy.notified == [True]
 
 
 @pytest.mark.parametrize("end", ["abort", "stop"])

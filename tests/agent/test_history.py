@@ -157,7 +157,7 @@ def test_the_history_is_changed_under_the_lock_that_starts_runs(verb: str) -> No
 @pytest.mark.threads
 def test_a_reset_against_a_prompt_never_loses_the_new_conversation() -> None:
     """H8: decided under the lock that starts runs."""
-    for _ in range(200):
+    for _ in range(50):
         agent = Agent(ScriptedLlm("1", "2"))
         agent.run("old")
         barrier = threading.Barrier(2)

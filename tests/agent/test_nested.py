@@ -71,6 +71,31 @@ def test_an_abort_goes_down_to_the_run_in_the_tool(tool: Any) -> None:
     assert [end.status for end in ends] == ["aborted"]
 
 
+def test_an_abort_goes_down_to_a_run_that_was_only_prompted(tool: Any) -> None:
+    """Issue part 4: nobody waits for it, and it is part of the run all the same."""
+    inner, outer = Gate(), Gate()
+    helper = Agent(ScriptedLlm(say("late", before=inner)))
+
+    def prompts(*args: Any) -> str:
+        helper.prompt("sub")
+        outer.block()
+        return "prompted"
+
+    with helper, Agent(ScriptedLlm(call("prompts")), tools=[tool("prompts", prompts)]) as agent:
+        outcome = run_in_thread(agent.run, "go")
+        inner.wait_entered()
+        outer.wait_entered()
+        agent.abort("enough")
+        with pytest.raises(RunAborted) as raised:
+            helper.take_response(WAIT)
+        outer.open()
+        inner.open()
+        with pytest.raises(RunAborted):
+            outcome.get()
+
+    assert raised.value.reason == "enough"
+
+
 def test_an_abort_goes_down_to_a_run_that_waits_in_line(tool: Any) -> None:
     """Decision 10: it is withdrawn; the run before it is somebody else's."""
     first, second = Gate(), threading.Event()

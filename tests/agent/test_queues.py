@@ -392,7 +392,7 @@ def test_a_correction_queued_behind_other_steering_is_delivered_in_order() -> No
 @pytest.mark.threads
 def test_a_redirect_at_any_moment_is_delivered_exactly_once() -> None:
     """R2, R8, T69: swept against a short run."""
-    for number in range(300):
+    for number in range(120):
         llm = ScriptedLlm(*["x"] * 4)
         agent = Agent(llm)
         barrier = threading.Barrier(2)

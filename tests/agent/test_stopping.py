@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import threading
 import weakref
@@ -357,6 +358,79 @@ def test_a_dropped_agent_whose_output_is_full_ends_too() -> None:
 
     assert gone() is None
     assert channels.wait_without_thread(None)
+
+
+def test_an_agent_is_held_by_the_run_in_progress() -> None:
+    """X6: what was prompted and never waited for is done all the same."""
+    gate, ends = Gate(), []
+    agent = Agent(ScriptedLlm(say("1", before=gate)))
+    agent.subscribe(lambda event: ends.append(event) if event.type == "agent_end" else None)
+    agent.prompt("x")
+    gate.wait_entered()
+    thread, held = agent._thread, weakref.ref(agent)
+    del agent
+    gc.collect()
+    assert held() is not None
+    gate.open()
+    assert thread is not None
+    while not ends:
+        thread.join(0.001)
+    gc.collect()
+    thread.join(WAIT)
+
+    assert [end.status for end in ends] == ["completed"]
+    assert not thread.is_alive()
+
+
+def test_nothing_is_kept_of_a_dropped_agent() -> None:
+    """D-20: not its channels, for the exit of the interpreter either."""
+    agent = Agent(ScriptedLlm("1"))
+    agent.run("x")
+    channels, thread = weakref.ref(agent._channels), agent._thread
+    del agent
+    gc.collect()
+    assert thread is not None
+    thread.join(WAIT)
+    gc.collect()
+
+    assert channels() is None
+
+
+def test_an_idle_thread_keeps_nothing_of_its_last_run() -> None:
+    """D-20: not the context of whoever sent the message, in which the agent itself may be."""
+    variable: contextvars.ContextVar[Any] = contextvars.ContextVar("agent")
+    context = contextvars.Context()
+    agent = Agent(ScriptedLlm("1"))
+    context.run(variable.set, agent)
+    context.run(agent.run, "x")
+    while not agent._channels.changed._waiters:  # type: ignore[attr-defined]
+        threading.Event().wait(0.001)  # It has answered, and is on its way to its next wait.
+    gone = weakref.ref(agent)
+    del agent, context
+    gc.collect()
+
+    assert gone() is None
+
+
+@pytest.mark.parametrize("verb", ["submit", "stream"])
+def test_who_holds_a_future_or_a_stream_holds_the_agent(verb: str) -> None:
+    """X6: also before its run has begun, when no thread does."""
+
+    class NotStarted(Agent):
+        __slots__ = ()
+
+        def _ensure_thread(self) -> None:
+            pass
+
+    agent = NotStarted(ScriptedLlm("1"))
+    gone, held = weakref.ref(agent), getattr(agent, verb)("x")
+    del agent
+    gc.collect()
+    agent = gone()
+
+    assert agent is not None
+    assert held
+    agent.stop()
 
 
 def test_an_agent_is_not_dropped_while_somebody_waits_for_it() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import ConfigurationError, RunAborted
-from yiemagent.testing import WAIT, run_in_thread
+from yiemagent.testing import WAIT, Outcome, run_in_thread
 
 
 def test_a_new_signal_is_not_aborted_and_another_one_does_not_touch_it() -> None:
@@ -131,6 +131,36 @@ def test_ten_thousand_signals_leave_nothing_behind() -> None:
 
     assert kept() is None
     assert not parent._callbacks
+
+
+def test_an_abort_that_waited_for_the_lock_sees_that_another_one_came_first(
+    lock_spy: Callable[[Any], Any],
+) -> None:
+    """A5: one of ten aborts at once gives the reason."""
+    signal = AbortSignal()
+    lock = lock_spy(signal)
+    with lock:
+        late = run_in_thread(signal.abort, "late")
+        lock.wait_for_taker()
+        signal.abort("first")
+    late.get()
+
+    assert signal.reason == "first"
+
+
+def test_the_reason_is_there_when_the_abort_is_seen() -> None:
+    """AS-5: whoever looks without the lock sees both or neither."""
+    seen: list[str] = []
+
+    class Seen(AbortSignal):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_aborted" and value:
+                seen.append(self.reason)
+
+    Seen().abort("enough")
+
+    assert seen == ["enough"]
 
 
 # -- children ----------------------------------------------------------------------------
@@ -268,6 +298,40 @@ def test_a_log_handler_that_raises_keeps_nobody_from_being_told() -> None:
     assert ran == ["ran"]
 
 
+def test_a_callback_that_waited_for_the_lock_while_the_signal_was_raised_runs(
+    lock_spy: Callable[[Any], Any],
+) -> None:
+    """AS-3: what it had seen before does not count."""
+    signal = AbortSignal()
+    ran: list[int] = []
+    lock = lock_spy(signal)
+    with lock:
+        late = run_in_thread(signal.on_abort, lambda: ran.append(1))
+        lock.wait_for_taker()
+        signal.abort()
+    late.get()
+
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("given", ["before", "after"])
+def test_callbacks_run_outside_the_lock(given: str) -> None:
+    """A7: they may wait for another thread that looks at the signal."""
+    signal = AbortSignal()
+    looked: list[object] = []
+
+    def callback() -> None:
+        looked.append(run_in_thread(signal.on_abort, lambda: None).get())
+
+    if given == "before":
+        signal.on_abort(callback)
+    signal.abort()
+    if given == "after":
+        signal.on_abort(callback)
+
+    assert len(looked) == 1
+
+
 @pytest.mark.threads
 def test_a_callback_given_while_the_signal_is_raised_runs_exactly_once() -> None:
     """AS-3: registered before or after, never lost and never twice."""
@@ -318,6 +382,15 @@ def test_a_finalizer_may_abort_wherever_its_thread_is_in_the_signal(method: str)
     run_in_thread(traced).get()
 
     assert parent.aborted
+
+
+def test_an_abort_by_the_very_thread_that_begins_to_wait_is_seen(
+    before_sleeping: Callable[..., Outcome[Any]],
+) -> None:
+    """D-08: a signal handler, or a finalizer, comes when nothing of the wait can be woken yet."""
+    signal = AbortSignal()
+
+    assert before_sleeping(signal.abort, signal.wait).get() is True
 
 
 def test_a_signal_shows_what_it_is() -> None:

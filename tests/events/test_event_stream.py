@@ -24,6 +24,13 @@ def filled(events: int, **options: Any) -> EventStream[Any]:
     return stream
 
 
+def outcome_of_result(stream: EventStream[Any]) -> Any:
+    try:
+        return stream.result(timeout=0)
+    except RunAborted as error:
+        return error.reason
+
+
 @pytest.fixture
 def waiting(wait_spy: Any) -> Iterator[Callable[..., Outcome[Any]]]:
     """Call a function on a thread, and come back when it waits in the stream.
@@ -310,6 +317,62 @@ def test_complete_against_push_against_cancel_gives_exactly_one_end() -> None:
             assert stream.result() == "result"
 
 
+# -- one lock ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "end",
+    [lambda s: s.complete("late", 2), lambda s: s.fail(ValueError("late"), 2), lambda s: s.cancel("late")],
+    ids=["complete", "fail", "cancel"],
+)
+def test_an_end_that_waited_for_the_lock_sees_that_another_one_came_first(
+    end: Callable[[EventStream[int]], bool], lock_spy: Callable[[Any], Any]
+) -> None:
+    """T166, X1: the first one wins, whatever the second had seen before."""
+    stream: EventStream[int] = EventStream()
+    lock = lock_spy(stream)
+    with lock:
+        late = run_in_thread(end, stream)
+        lock.wait_for_taker()
+        stream.complete("first", 1)
+
+    assert late.get() is False
+    assert stream.result() == "first"
+    assert list(stream) == [1]
+
+
+def test_a_push_that_waited_for_the_lock_sees_that_the_stream_is_over(
+    lock_spy: Callable[[Any], Any],
+) -> None:
+    """T165: nothing comes behind the terminal event."""
+    stream: EventStream[str] = EventStream()
+    lock = lock_spy(stream)
+    with lock:
+        late = run_in_thread(stream.push, "late")
+        lock.wait_for_taker()
+        stream.complete(None, "end")
+
+    assert late.get() == "canceled"
+    assert list(stream) == ["end"]
+
+
+def test_events_are_counted_put_and_taken_under_the_lock_only(guard: Any) -> None:
+    """ES-9: so that each goes to exactly one consumer, and no push finds room that another one takes."""
+    watched = guard.watch(EventStream, "_lock", ("_events", "_dropped", "_max_queue"))
+    for policy in ("block", "error", "drop_oldest", "drop_newest"):
+        stream = watched(max_queue=1, when_full=policy)
+        for number in range(3):
+            stream.push(number, timeout=0)
+            stream.push_nowait(number)
+        assert len(next(stream.batches())) == 1
+        stream.push(3)
+        next(iter(stream))
+        stream.release()
+        stream.complete(None, "end")
+        assert list(stream) == ["end"]
+        assert stream.stats.queue_size == 0
+
+
 # -- consumers ---------------------------------------------------------------------------
 
 
@@ -551,8 +614,9 @@ def test_a_stream_whose_time_is_up_is_cancelled_with_reason_timeout() -> None:
         lambda stream: stream.fail(ValueError()) is False,
         lambda stream: stream.finished,
         lambda stream: list(stream.batches()) == [],
+        lambda stream: outcome_of_result(stream) == "timeout",
     ],
-    ids=["push", "complete", "fail", "finished", "batches"],
+    ids=["push", "complete", "fail", "finished", "batches", "result"],
 )
 def test_whoever_looks_first_sees_that_the_time_is_up(look: Callable[[EventStream[int]], bool]) -> None:
     """T177, ES-11."""
@@ -698,6 +762,27 @@ def test_a_finalizer_may_touch_the_stream_wherever_its_thread_is_in_it(method: s
     run_in_thread(traced).get()
 
     assert len(visits) > 2
+
+
+@pytest.mark.parametrize(
+    ("act", "wait"),
+    [
+        (lambda stream: stream.complete("end"), lambda stream: stream.result()),
+        (lambda stream: stream.push(2), lambda stream: next(iter(stream))),
+        (lambda stream: stream.push(2), lambda stream: next(stream.batches())[0]),
+        (lambda stream: stream.release(), lambda stream: [stream.push(1), stream.push(2)][1]),
+    ],
+    ids=["result", "iterate", "batches", "push"],
+)
+def test_what_the_very_thread_that_begins_to_wait_does_is_seen(
+    act: Callable[[EventStream[int]], object],
+    wait: Callable[[EventStream[int]], Any],
+    before_sleeping: Callable[..., Outcome[Any]],
+) -> None:
+    """T193: a finalizer or a signal handler comes when nothing of the wait can be woken yet."""
+    stream: EventStream[int] = EventStream(max_queue=1)
+
+    assert before_sleeping(lambda: act(stream), lambda: wait(stream)).get() in ("end", 2, "ok")
 
 
 def test_a_stream_shows_what_it_is() -> None:

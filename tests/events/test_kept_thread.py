@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from yiemagent.kept_thread import KeptThread, Mailbox
-from yiemagent.testing import WAIT, Gate, run_in_thread
+from yiemagent.testing import WAIT, Gate, Outcome, run_in_thread
 
 
 def ran_on(thread: KeptThread) -> threading.Thread:
@@ -77,6 +77,37 @@ def test_an_idle_thread_ends_by_itself_and_the_next_work_starts_another() -> Non
 
     assert not first.is_alive()
     assert ran_on(kept) is not first
+
+
+def test_a_thread_that_has_ended_by_itself_takes_no_work() -> None:
+    """F-14, for threads: its end was its last word, so what is given afterwards goes to another."""
+    kept = KeptThread("test", idle=0.001)
+    thread, line = ran_on(kept), kept._line
+    thread.join(WAIT)
+
+    assert line is not None
+    assert line.give(lambda: None) is False
+
+
+def test_a_thread_whose_start_was_interrupted_and_that_came_up_all_the_same_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """D-08: Ctrl-C in Thread.start(); the next work must not run beside this one."""
+    kept, gate, start = KeptThread("test"), Gate(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kept.start(gate.block)
+    monkeypatch.undo()
+    gate.wait_entered()
+
+    assert kept.busy
+    gate.open()
+    kept.close()
 
 
 @pytest.mark.threads
@@ -185,3 +216,12 @@ def test_a_finalizer_may_wake_a_mailbox_wherever_its_thread_is_in_it() -> None:
             sys.settrace(None)
 
     assert run_in_thread(traced).get() == "mail"
+
+
+def test_a_wake_up_by_the_very_thread_that_begins_to_wait_is_seen(
+    before_sleeping: Callable[..., Outcome[Any]],
+) -> None:
+    """D-20: the loop's thread collects the dropped stream of its own run, whose abort wakes the box."""
+    box: Mailbox[str] = Mailbox()
+
+    assert before_sleeping(box.wake, box.take).get() is None

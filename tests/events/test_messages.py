@@ -148,7 +148,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=st.text(), arguments=st.dictionaries(st.text(), json_values, max_size=4), details=json_values)
 def test_any_text_and_any_arguments_come_back_from_json(
     text: str, arguments: dict[str, Any], details: Any

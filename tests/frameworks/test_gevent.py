@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+
+import yiemagent
 
 pytestmark = pytest.mark.servers
 
@@ -86,3 +89,36 @@ with OfflineModel() as server:
 def test_a_model_over_http_works_under_gevent() -> None:
     """The real client, with its sockets and helper threads patched."""
     assert run(PATCH + HTTP) == ["completed"]
+
+
+PACKAGE = pathlib.Path(yiemagent.__file__).parent
+THREADS = {"threading", "_thread", "queue"}
+
+
+def kept_at_import(tree: ast.AST) -> list[str]:
+    """Names of threads, locks and queues that are looked up while the module is imported."""
+    found: list[str] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in THREADS:
+            found.append(f"from {node.module} import {', '.join(name.name for name in node.names)}")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in THREADS:
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.AnnAssign):
+            found += kept_at_import(node.value) if node.value is not None else []
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for default in [*node.args.defaults, *node.args.kw_defaults, *node.decorator_list]:
+                found += kept_at_import(ast.Expression(default)) if default is not None else []
+        elif not isinstance(node, ast.Lambda):
+            found += kept_at_import(node)
+    return found
+
+
+def test_names_of_threads_and_queues_are_looked_up_when_they_are_used() -> None:
+    """D-12: what was kept at import is not patched when the patching comes later."""
+    kept = {
+        str(path.relative_to(PACKAGE)): names
+        for path in PACKAGE.rglob("*.py")
+        if (names := kept_at_import(ast.parse(path.read_text("utf-8"))))
+    }
+
+    assert kept == {}

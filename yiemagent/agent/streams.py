@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from time import monotonic
 from types import TracebackType
@@ -26,6 +27,7 @@ class RunStream:
         self._stream = stream
         self._handle = handle
         self._give_up = give_up
+        self._process = os.getpid()
 
     def __iter__(self) -> Iterator[Event]:
         """Yield events until the run is over; blocks the caller's thread, Ctrl-C gets through.
@@ -58,7 +60,9 @@ class RunStream:
         return self._handle.outcome()
 
     def close(self) -> None:
-        """Abort the run if it is not over. Idempotent."""
+        """Abort the run if it is not over. Idempotent; does nothing in a forked child."""
+        if self._process != os.getpid():
+            return
         if not self._handle.done:
             self._give_up("the event stream was closed")
         self._stream.release()

@@ -39,12 +39,14 @@ def deadline_of(timeout: float | None) -> float | None:
 class RunHandle:
     """Where ``run``, ``submit`` and ``stream`` get their result: set once, by the agent's thread."""
 
-    __slots__ = ("_callbacks", "_done", "_lock", "error", "result")
+    __slots__ = ("_callbacks", "_changed", "_done", "_lock", "error", "result")
 
     def __init__(self) -> None:
-        self._done = threading.Event()
         # Reentrant: the finalizer of a dropped stream may give up while its own thread is in here.
+        # No threading.Event: it takes its lock through its condition, where Ctrl-C leaves it taken.
         self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._done = False
         self._callbacks: list[Callable[[RunHandle], object]] = []
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -52,35 +54,39 @@ class RunHandle:
     @property
     def done(self) -> bool:
         """Whether there is an outcome."""
-        return self._done.is_set()
+        return self._done
 
     def finish(self, result: RunResult | None, error: BaseException | None = None) -> None:
         """Set the outcome; the first one counts. Callbacks run in this thread."""
         with self._lock:
-            if self._done.is_set():
+            over, self._done = self._done, True  # One step: a finalizer may finish it in this very thread.
+            if over:
                 return
             self.result, self.error = result, error
             callbacks, self._callbacks = self._callbacks, []
-            self._done.set()
+            self._changed.notify_all()
         for callback in callbacks:
             callback(self)
 
     def when_done(self, callback: Callable[[RunHandle], object]) -> None:
         """Call *callback* with this handle once there is an outcome."""
         with self._lock:
-            if not self._done.is_set():
-                self._callbacks.append(callback)
+            self._callbacks.append(callback)
+            if not self._done:
                 return
-        callback(self)
+            callbacks, self._callbacks = self._callbacks, []
+        for each in callbacks:
+            each(self)
 
     def wait(self, deadline: float | None) -> bool:
         """Wait for the outcome until ``monotonic()`` reaches *deadline*; whether there is one."""
-        while not self._done.is_set():
-            left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
-            if left <= 0:
-                return False
-            self._done.wait(left)
-        return True
+        with self._lock:
+            while not self._done:
+                left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+            return True
 
     def outcome(self) -> RunResult:
         """The result of a run that completed or reached a limit; raises the error otherwise."""

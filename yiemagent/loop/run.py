@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -212,8 +213,14 @@ def _start(
 
     run_signal, unlink = _run_signal(signal)
     stream: EventStream[Event] = EventStream(max_queue=max_queue, signal=run_signal)
+    process = os.getpid()
+
+    def dropped(_: object) -> None:
+        if os.getpid() == process:  # In a forked child it is the run of the parent, and so is the lock.
+            run_signal.abort("the event stream was dropped")
+
     # Held weakly by the run: a caller who drops the stream ends the run (T179).
-    weak = weakref.ref(stream, lambda _: run_signal.abort("the event stream was dropped"))
+    weak = weakref.ref(stream, dropped)
     caller = contextvars.copy_context()
 
     def emit(event: Event) -> None:

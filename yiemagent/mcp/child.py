@@ -350,17 +350,15 @@ class Child:
 
 
 _living: weakref.WeakSet[Child] = weakref.WeakSet()
-_hooked = threading.Lock()
-_hook_is_set = False
+_hooked: dict[str, object] = {}
 
 
 def _remember(child: Child) -> None:
     """End *child* when the interpreter exits, if it is still there."""
-    global _hook_is_set
-    with _hooked:
-        _living.add(child)
-        first, _hook_is_set = not _hook_is_set, True
-    if first:
+    _living.add(child)
+    # One step without a lock: one made at import would not be gevent's, nor free in a forked child.
+    mine = object()
+    if _hooked.setdefault("atexit", mine) is mine:
         atexit.register(_stop_all)
 
 

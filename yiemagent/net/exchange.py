@@ -20,6 +20,8 @@ from yiemagent.net.errors import HttpAborted, HttpTimeout
 
 __all__ = ["Exchange"]
 
+_SLICE = 0.5  # Longest single wait: an abort by this very thread, as it begins to wait, wakes nobody.
+
 
 class Exchange:
     """The state that the thread which waits and the thread which aborts share.
@@ -32,10 +34,10 @@ class Exchange:
     """
 
     __slots__ = (
+        "_changed",
         "_forget",
         "_lock",
         "_sock",
-        "_wake",
         "connect_limit",
         "connect_seconds",
         "cut",
@@ -58,10 +60,11 @@ class Exchange:
         self.fresh = False
         self.cut = False
         self._sock: Any = None
-        self._wake: threading.Event | None = None
-        # Guards cut, _sock and _wake, so that a late abort never hits a socket that was given
-        # back to the pool. The shutdown under it does not block.
-        self._lock = threading.Lock()
+        # Guards cut, _sock and how a connect on the helper went, so that a late abort never hits a
+        # socket that was given back to the pool. The shutdown under it does not block. Reentrant: a
+        # signal handler, or the finalizer of a dropped stream, may abort while its thread is in here.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._forget = signal.on_abort(self._cut) if signal is not None else None
 
     @property
@@ -76,9 +79,10 @@ class Exchange:
             HttpAborted: The abort came first.
         """
         with self._lock:
+            self._sock = sock
             if not self.cut:
-                self._sock = sock
                 return
+            self._sock = None
         raise self.aborted()
 
     def end(self) -> None:
@@ -123,12 +127,8 @@ class Exchange:
         return double
 
     def _connect_on_helper(self, connection: Any, connect: Callable[[], object]) -> None:
-        done = threading.Event()
         outcome: list[BaseException | None] = []
-        with self._lock:
-            if self.cut:
-                raise self.aborted()
-            self._wake = done
+        left = False
 
         def work() -> None:
             error: BaseException | None = None
@@ -137,18 +137,24 @@ class Exchange:
             except BaseException as raised:
                 error = raised
             with self._lock:
-                left = self._wake is not done
+                unwanted = left
                 outcome.append(error)
-            if left:
+                self._changed.notify_all()
+            if unwanted:
                 with contextlib.suppress(Exception):
                     connection.close()
-            done.set()
 
+        if self.cut:
+            raise self.aborted()
         threading.Thread(target=work, name="yiemagent-net-connect", daemon=True).start()
         limit = self.connect_limit
-        done.wait(None if limit is None else max(0.0, limit - time.monotonic()))
         with self._lock:
-            self._wake = None
+            while not outcome and not self.cut:
+                wait = _SLICE if limit is None else min(_SLICE, limit - time.monotonic())
+                if wait <= 0:
+                    break
+                self._changed.wait(wait)
+            left = True
             finished = bool(outcome)
             if not finished and not self.cut:
                 self._shut()
@@ -174,9 +180,7 @@ class Exchange:
         with self._lock:
             self.cut = True
             self._shut()
-            wake = self._wake
-        if wake is not None:
-            wake.set()
+            self._changed.notify_all()
 
     def _shut(self) -> None:
         sock = self._sock

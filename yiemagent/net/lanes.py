@@ -40,8 +40,9 @@ class Lanes:
     def __init__(self, *, idle_seconds: float = _IDLE_SECONDS, idle_limit: int = _IDLE_LIMIT) -> None:
         self._idle_seconds = idle_seconds
         self._idle_limit = idle_limit
-        # Guards _idle, _closed and _swept.
-        self._lock = threading.Lock()
+        # Guards _idle, _closed and _swept. Reentrant: an answer that was dropped half read gives its
+        # lane back from a garbage collection, also in a thread that is in here.
+        self._lock = threading.RLock()
         self._idle: dict[Hashable, list[Lane]] = {}
         self._closed = False
         self._swept = 0.0
@@ -56,9 +57,10 @@ class Lanes:
             idle_limit: Seconds that it may have been idle; when the last one was idle for longer,
                 all are left where they are.
         """
+        now = time.monotonic()
         with self._lock:
             idle = self._idle.get(key)
-            if not idle or (idle_limit is not None and time.monotonic() - idle[-1].idle_since > idle_limit):
+            if not idle or (idle_limit is not None and now - idle[-1].idle_since > idle_limit):
                 return None
             return idle.pop()
 
@@ -71,12 +73,14 @@ class Lanes:
             if self._closed:
                 surplus.append(lane)
             else:
+                sweep = now - self._swept > self._idle_seconds / 2
+                if sweep:
+                    self._swept = now  # First of all: one that comes back meanwhile must not sweep too.
                 idle = self._idle.setdefault(lane.key, [])
                 idle.append(lane)
                 if len(idle) > self._idle_limit:
                     surplus.append(idle.pop(0))
-                if now - self._swept > self._idle_seconds / 2:
-                    self._swept = now
+                if sweep:
                     surplus += self._stale(now)
         for extra in surplus:
             extra.close()
@@ -92,17 +96,16 @@ class Lanes:
 
     def _stale(self, now: float) -> list[Lane]:
         stale = []
-        for key, idle in list(self._idle.items()):
-            fresh = [lane for lane in idle if now - lane.idle_since <= self._idle_seconds]
-            stale += [lane for lane in idle if now - lane.idle_since > self._idle_seconds]
-            if fresh:
-                self._idle[key] = fresh
-            else:
-                del self._idle[key]
+        for key in list(self._idle):
+            for lane in self._idle.pop(key):
+                if now - lane.idle_since > self._idle_seconds:
+                    stale.append(lane)
+                else:
+                    self._idle.setdefault(key, []).append(lane)
         return stale
 
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._idle = {}
         self._swept = 0.0
 

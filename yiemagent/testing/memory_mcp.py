@@ -176,7 +176,7 @@ class ScriptedMcpServer:
     """Everything that clients sent, in order."""
     ends: list[ServerEnd] = field(default_factory=list)
     """The connections, in order."""
-    news: threading.Condition = field(default_factory=threading.Condition)
+    news: threading.Condition = field(default_factory=lambda: threading.Condition())
     """Told with each message received and each connection."""
 
     def transport(self, **options: Any) -> MemoryTransport:

@@ -64,9 +64,7 @@ class ToolThreads:
         if thread is self._sequential:
             return
         with self._lock:
-            if self._idle is None:
-                self._idle = []
-            self._idle.append(thread)
+            self._idle = [*(self._idle or ()), thread]
 
     def abandon(self, thread: KeptThread, tool: AbandonedTool) -> None:
         """Leave *thread* with the tool that runs on it."""
@@ -96,5 +94,9 @@ class ToolThreads:
     def forget(self) -> None:
         """Drop everything that belongs to the parent of a fork."""
         self._lock = threading.RLock()
+        # A thread that is dropped would be told, under a lock that the parent may have held.
+        for thread in (self._sequential, *(self._idle or ())):
+            if thread is not None:
+                thread.forget()
         self._sequential = self._idle = None
         self._abandoned = ()
