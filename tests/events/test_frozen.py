@@ -109,3 +109,102 @@ def test_a_class_that_wants_identity_keeps_it() -> None:
 
     assert Entry("a") != Entry("a")
     assert len({Entry("a"), Entry("a")}) == 2
+
+
+def test_a_constructor_does_the_same_before_and_after_it_is_compiled() -> None:
+    """The first calls read their arguments themselves."""
+
+    @frozen.dataclass(frozen=True, slots=True)
+    class Box:
+        """A box."""
+
+        size: int
+        tags: list[str] = field(default_factory=list)
+        note: str = field(default="", init=False)
+
+    boxes = [Box(3, tags=["a"]) for _ in range(2 * frozen.CALLS_BEFORE_COMPILING)]
+    assert {repr(box).rpartition(".")[2] for box in boxes} == {"Box(size=3, tags=['a'], note='')"}
+    assert boxes[0] == boxes[-1]
+    with pytest.raises(TypeError, match="size"):
+        Box()  # type: ignore[call-arg]
+
+
+def test_a_class_that_may_change_changes_and_cannot_be_hashed() -> None:
+    """``frozen=False``."""
+
+    @frozen.dataclass(slots=True)
+    class Entry:
+        """An entry."""
+
+        name: str
+        count: int = 0
+
+    entry = Entry("a")
+    entry.count += 1
+    assert entry == Entry("a", 1) != Entry("a")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(entry)
+    with pytest.raises(AttributeError):
+        entry.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_class_without_slots_keeps_its_defaults_as_attributes() -> None:
+    """``slots=False``; a default that is a descriptor is asked for its value, as ``dataclasses`` do."""
+
+    class Default:
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            return "asked" if instance is None else vars(instance)["given"]
+
+        def __set__(self, instance: Any, value: Any) -> None:
+            vars(instance)["given"] = value
+
+    def define(decorator: Any) -> Any:
+        @decorator(frozen=True, kw_only=True)
+        class Loose:
+            """A class with a dict."""
+
+            given: Any = Default()
+            plain: int = field(default=1)
+            tags: list[str] = field(default_factory=list)
+
+        return Loose
+
+    for cls in (define(dataclasses.dataclass), define(frozen.dataclass)):
+        made = cls(tags=["a"])
+        assert (made.given, made.plain, made.tags, cls.plain) == ("asked", 1, ["a"], 1)
+        assert not hasattr(cls, "tags")
+        with pytest.raises(FrozenInstanceError):
+            made.plain = 2
+
+
+def test_an_object_that_can_be_called_has_a_signature_of_its_own() -> None:
+    """``inspect.signature`` of an instance is not that of the constructor."""
+
+    @frozen.dataclass(frozen=True, slots=True)
+    class Add:
+        """Adds."""
+
+        amount: int
+
+        def __call__(self, value: int) -> int:
+            return self.amount + value
+
+    assert list(inspect.signature(Add).parameters) == ["amount"]
+    assert list(inspect.signature(Add(1)).parameters) == ["value"]
+
+
+def test_what_is_not_taken_is_refused_when_the_class_is_defined() -> None:
+    """Inherited fields, and a default that everybody could change."""
+    with pytest.raises(TypeError, match="inherits fields"):
+        frozen.dataclass(frozen=True, slots=True)(type("More", (Ours,), {"__slots__": ()}))
+    with pytest.raises(ValueError, match="default of tags"):
+        frozen.dataclass(frozen=True)(type("Bad", (), {"__annotations__": {"tags": list}, "tags": []}))
+
+
+def test_the_description_is_that_of_dataclasses() -> None:
+    """``fields`` and the options, which are worked out when somebody asks."""
+    for theirs, ours in zip(dataclasses.fields(Theirs), dataclasses.fields(Ours), strict=True):
+        for part in ("name", "type", "default", "init", "repr", "compare", "kw_only"):
+            assert getattr(ours, part) == getattr(theirs, part)
+    for option in ("frozen", "eq", "repr"):
+        assert getattr(Ours.__dataclass_params__, option) == getattr(Theirs.__dataclass_params__, option)
