@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, ClassVar, TypeAlias
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import LlmError
-from yiemagent.frozen import dataclass
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,

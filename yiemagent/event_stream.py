@@ -18,8 +18,8 @@ from time import monotonic
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from yiemagent.abort import AbortSignal
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError, RunAborted, WaitTimeout, YiemAgentError
-from yiemagent.frozen import dataclass
 from yiemagent.value_checks import check_count, check_seconds, check_type
 
 __all__ = ["EventStream", "PushOutcome", "StreamStats", "WhenFull"]

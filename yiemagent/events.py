@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from yiemagent.assistant_events import AssistantEvent, fold
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.messages import AssistantMessage, Message, ToolResultMessage
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 
 __all__ = [
     "AssistantMessage",

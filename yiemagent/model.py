@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.messages import LlmMessage
 from yiemagent.value_checks import check_count, check_number, check_type
 

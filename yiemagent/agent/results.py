@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import (
     AgentStopped,
     LlmError,
@@ -12,7 +13,6 @@ from yiemagent.errors import (
     YiemAgentError,
 )
 from yiemagent.events import RunStatus
-from yiemagent.frozen import dataclass
 from yiemagent.messages import AssistantMessage, Message, Usage
 
 __all__ = ["Response", "RunResult", "response_error", "stopped_error"]

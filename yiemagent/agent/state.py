@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from yiemagent.data_class import dataclass
 from yiemagent.events import (
     AgentEnd,
     AgentStart,
@@ -16,7 +17,6 @@ from yiemagent.events import (
     ToolExecutionStart,
     TurnEnd,
 )
-from yiemagent.frozen import dataclass
 from yiemagent.messages import AssistantMessage, Message
 from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.tool import Tool

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 
 __all__ = ["ParsedArguments", "arguments_text", "parse_arguments"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.llm.retry import RetryPolicy
 from yiemagent.value_checks import check_seconds, check_type
 

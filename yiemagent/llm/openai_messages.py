@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.llm.arguments import arguments_text
 from yiemagent.llm.quirks import Quirks
 from yiemagent.llm.replay import legal_id, legal_name

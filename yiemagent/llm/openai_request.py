@@ -12,7 +12,7 @@ from dataclasses import field
 from operator import is_
 from typing import Any
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.llm.openai_messages import (
     Dialect,
     assistant_dict,

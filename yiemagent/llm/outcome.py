@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed, StreamStart
+from yiemagent.data_class import dataclass
 from yiemagent.errors import LlmError
-from yiemagent.frozen import dataclass
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import make_error
 from yiemagent.messages import AssistantMessage, ContentBlock, StopReason, ToolCall, Usage

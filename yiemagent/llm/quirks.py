@@ -11,8 +11,8 @@ from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.llm.replay import IdRule
 
 __all__ = ["Quirks", "ReasoningStyle", "learned", "named_quirks", "quirks_for"]

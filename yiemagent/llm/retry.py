@@ -9,8 +9,8 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.value_checks import check_seconds
 
 __all__ = ["RetryPolicy", "retry_after"]

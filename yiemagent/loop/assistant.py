@@ -24,6 +24,7 @@ from yiemagent.assistant_events import (
     fold,
 )
 from yiemagent.context.observation import observing
+from yiemagent.data_class import dataclass
 from yiemagent.error_text import error_text
 from yiemagent.errors import (
     ContextOverflow,
@@ -34,7 +35,6 @@ from yiemagent.errors import (
     YiemAgentError,
 )
 from yiemagent.events import MessageEnd, MessageStart, MessageUpdate
-from yiemagent.frozen import dataclass
 from yiemagent.loop.model_call import iterate_model
 from yiemagent.loop.request import build_request
 from yiemagent.loop.run_state import LoopRun, call_hook

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.loop.limits import Limits
 from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import (

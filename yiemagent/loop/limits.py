@@ -13,8 +13,8 @@ from dataclasses import fields
 from time import monotonic
 from typing import Any
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.messages import ToolCall, Usage
 
 __all__ = ["DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed
+from yiemagent.data_class import dataclass
 from yiemagent.errors import LlmError
-from yiemagent.frozen import dataclass
 from yiemagent.kept_thread import Mailbox
 from yiemagent.loop.config import StreamFn
 from yiemagent.model import LlmContext, StreamOptions

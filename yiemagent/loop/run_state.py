@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.data_class import dataclass
 from yiemagent.error_text import error_text
 from yiemagent.errors import HookFailed, YiemAgentError
 from yiemagent.events import (
@@ -22,7 +23,6 @@ from yiemagent.events import (
     TurnEnd,
     TurnStart,
 )
-from yiemagent.frozen import dataclass
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
 from yiemagent.messages import AssistantMessage, Message, ToolResultMessage, Usage

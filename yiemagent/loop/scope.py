@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextvars import Context, ContextVar
 
 from yiemagent.abort import AbortSignal
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.loop.limits import Budget
 
 __all__ = ["RunScope", "current_scope", "enclosing_scope", "is_part_of_run"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from yiemagent.data_class import dataclass
 from yiemagent.events import MessageEnd, MessageStart, ToolExecutionEnd, ToolExecutionStart
-from yiemagent.frozen import dataclass
 from yiemagent.loop.config import AgentContext
 from yiemagent.loop.run_state import LoopRun
 from yiemagent.loop.tool_calls import (

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.data_class import dataclass
 from yiemagent.error_text import error_text, message_of
 from yiemagent.errors import RunAborted
 from yiemagent.events import ToolExecutionStart
-from yiemagent.frozen import dataclass
 from yiemagent.loop.config import (
     AfterToolCallContext,
     AfterToolCallResult,

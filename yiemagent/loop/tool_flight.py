@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import field
 from time import monotonic
 
+from yiemagent.data_class import dataclass
 from yiemagent.events import Log, ToolExecutionUpdate
-from yiemagent.frozen import dataclass
 from yiemagent.kept_thread import KeptThread, Mailbox
 from yiemagent.loop.run_state import LoopRun
 from yiemagent.loop.tool_calls import (

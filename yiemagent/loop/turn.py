@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import LlmError
-from yiemagent.frozen import dataclass
 from yiemagent.loop.assistant import Answer, stream_assistant_response
 from yiemagent.loop.config import NextTurn, PrepareNextTurnContext
 from yiemagent.loop.run_state import LoopRun, Outcome, call_hook

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.abort import AbortSignal
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.net.errors import HttpError, HttpRedirect, HttpTimeout
 from yiemagent.net.lanes import Lanes
 from yiemagent.net.public_url import public_url

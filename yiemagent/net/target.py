@@ -11,8 +11,8 @@ from requests.auth import _basic_auth_str
 from requests.exceptions import RequestException
 from requests.utils import get_auth_from_url, get_environ_proxies, select_proxy, urldefragauth
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.net.public_url import public_url
 from yiemagent.net.tls import ca_from_environment, ssl_context
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.tools.json_text import json_text, scrub_surrogates
 
 __all__ = [

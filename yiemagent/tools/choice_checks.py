@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.tools.argument_errors import ArgumentError, Path, flat_path, json_type, shown
 from yiemagent.tools.coercion import Check, Errors, accepts, copy_json
 

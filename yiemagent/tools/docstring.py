@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 
 __all__ = ["Docstring", "parse_docstring"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.tools.argument_errors import ArgumentError, Path, flat_path, shown
 from yiemagent.tools.choice_checks import Branch, all_of, any_of, member_check, nullable, one_of, type_list
 from yiemagent.tools.coercion import SCALAR_CHECKS, Check, Errors, accepts, copy_json

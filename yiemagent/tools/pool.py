@@ -12,7 +12,7 @@ import threading
 from dataclasses import field
 from time import monotonic
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.kept_thread import KeptThread
 
 __all__ = ["AbandonedTool", "ToolThreads"]

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 
 __all__ = [
     "FORMATS",

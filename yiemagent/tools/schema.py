@@ -11,8 +11,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
-from yiemagent.frozen import dataclass
 from yiemagent.tools.docstring import parse_docstring
 from yiemagent.tools.json_text import json_text
 from yiemagent.tools.scalar_forms import FORMATS, Convert, Form, UnsupportedType

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
-from yiemagent.frozen import dataclass
+from yiemagent.data_class import dataclass
 from yiemagent.messages import ContentBlock, TextContent, Trust, Usage
 from yiemagent.tools.checks import check_tool
 from yiemagent.tools.wire_schema import to_wire_schema

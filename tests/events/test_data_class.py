@@ -1,4 +1,4 @@
-"""Our frozen classes behave as those of ``dataclasses``; only defining them is cheaper."""
+"""Our data classes behave as those of ``dataclasses``; only defining them is cheaper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from yiemagent import frozen
+from yiemagent import data_class
 
 
 def _define(decorator: Any) -> Any:
@@ -33,7 +33,7 @@ def _define(decorator: Any) -> Any:
     return Point
 
 
-Theirs, Ours = _define(dataclasses.dataclass), _define(frozen.dataclass)
+Theirs, Ours = _define(dataclasses.dataclass), _define(data_class.dataclass)
 Point = Ours
 Point.__qualname__ = "Point"
 
@@ -101,7 +101,7 @@ def test_signature_fields_and_patterns_are_those_of_a_data_class() -> None:
 def test_a_class_that_wants_identity_keeps_it() -> None:
     """``eq=False``."""
 
-    @frozen.dataclass(frozen=True, slots=True, eq=False)
+    @data_class.dataclass(frozen=True, slots=True, eq=False)
     class Entry:
         """An entry."""
 
@@ -114,7 +114,7 @@ def test_a_class_that_wants_identity_keeps_it() -> None:
 def test_a_constructor_does_the_same_before_and_after_it_is_compiled() -> None:
     """The first calls read their arguments themselves."""
 
-    @frozen.dataclass(frozen=True, slots=True)
+    @data_class.dataclass(frozen=True, slots=True)
     class Box:
         """A box."""
 
@@ -122,7 +122,7 @@ def test_a_constructor_does_the_same_before_and_after_it_is_compiled() -> None:
         tags: list[str] = field(default_factory=list)
         note: str = field(default="", init=False)
 
-    boxes = [Box(3, tags=["a"]) for _ in range(2 * frozen.CALLS_BEFORE_COMPILING)]
+    boxes = [Box(3, tags=["a"]) for _ in range(2 * data_class.CALLS_BEFORE_COMPILING)]
     assert {repr(box).rpartition(".")[2] for box in boxes} == {"Box(size=3, tags=['a'], note='')"}
     assert boxes[0] == boxes[-1]
     with pytest.raises(TypeError, match="size"):
@@ -132,7 +132,7 @@ def test_a_constructor_does_the_same_before_and_after_it_is_compiled() -> None:
 def test_a_class_that_may_change_changes_and_cannot_be_hashed() -> None:
     """``frozen=False``."""
 
-    @frozen.dataclass(slots=True)
+    @data_class.dataclass(slots=True)
     class Entry:
         """An entry."""
 
@@ -169,7 +169,7 @@ def test_a_class_without_slots_keeps_its_defaults_as_attributes() -> None:
 
         return Loose
 
-    for cls in (define(dataclasses.dataclass), define(frozen.dataclass)):
+    for cls in (define(dataclasses.dataclass), define(data_class.dataclass)):
         made = cls(tags=["a"])
         assert (made.given, made.plain, made.tags, cls.plain) == ("asked", 1, ["a"], 1)
         assert not hasattr(cls, "tags")
@@ -180,7 +180,7 @@ def test_a_class_without_slots_keeps_its_defaults_as_attributes() -> None:
 def test_an_object_that_can_be_called_has_a_signature_of_its_own() -> None:
     """``inspect.signature`` of an instance is not that of the constructor."""
 
-    @frozen.dataclass(frozen=True, slots=True)
+    @data_class.dataclass(frozen=True, slots=True)
     class Add:
         """Adds."""
 
@@ -196,9 +196,9 @@ def test_an_object_that_can_be_called_has_a_signature_of_its_own() -> None:
 def test_what_is_not_taken_is_refused_when_the_class_is_defined() -> None:
     """Inherited fields, and a default that everybody could change."""
     with pytest.raises(TypeError, match="inherits fields"):
-        frozen.dataclass(frozen=True, slots=True)(type("More", (Ours,), {"__slots__": ()}))
+        data_class.dataclass(frozen=True, slots=True)(type("More", (Ours,), {"__slots__": ()}))
     with pytest.raises(ValueError, match="default of tags"):
-        frozen.dataclass(frozen=True)(type("Bad", (), {"__annotations__": {"tags": list}, "tags": []}))
+        data_class.dataclass(frozen=True)(type("Bad", (), {"__annotations__": {"tags": list}, "tags": []}))
 
 
 def test_the_description_is_that_of_dataclasses() -> None:
