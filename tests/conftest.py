@@ -1,20 +1,62 @@
-"""Guards for every test: no thread is left behind, and only loopback is talked to."""
+"""Guards for every test: no thread is left behind, and a test that starts a process is marked."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from yiemagent.testing import WAIT
 
+STRESS = int(os.environ.get("YIEMAGENT_STRESS", "0"))
+settings.register_profile(
+    "yiemagent",
+    max_examples=300 * STRESS or 40,
+    # How fast a loaded machine draws an example says nothing about the code.
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("yiemagent")
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what is loaded by now: no collection in a test has to look through it again."""
+    gc.collect()
+    gc.freeze()
+
+
+_STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+_started: list[str] = []
+
+
+def _note_processes(event: str, details: tuple[Any, ...], starts: tuple[str, ...] = _STARTS) -> None:
+    # A hook cannot be taken away, and runs when the names of this module are gone.
+    if event in starts:
+        _started.append(f"{event} {details}")
+
+
+sys.addaudithook(_note_processes)
+
 
 @pytest.fixture(autouse=True)
-def no_leaked_threads() -> Iterator[None]:
-    """Every thread that the test started has to end by itself, in a bounded time."""
+def no_process_unless_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """``make unit`` leaves out what is marked ``servers``: whatever starts a process."""
+    _started.clear()
+    yield
+    if request.node.get_closest_marker("servers") is None:
+        assert not _started, f"a test that starts a process has to be marked as servers: {_started}"
+
+
+@contextlib.contextmanager
+def _leaving_no_thread() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
@@ -27,6 +69,19 @@ def no_leaked_threads() -> Iterator[None]:
         thread.join(WAIT)
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads left behind: {alive}"
+
+
+@pytest.fixture(scope="session")
+def leaving_no_thread() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which every thread that is started has to end by itself, in a bounded time."""
+    return _leaving_no_thread
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Iterator[None]:
+    """The same for each test."""
+    with _leaving_no_thread():
+        yield
 
 
 class WaitSpy(threading.Condition):

@@ -11,7 +11,7 @@ import pytest
 from yiemagent import Agent
 from yiemagent.testing import Gate, ScriptedLlm, run_in_thread, say
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+pytestmark = [pytest.mark.servers, pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")]
 
 
 def in_child(function: object) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent import Agent
@@ -430,7 +430,6 @@ JSON = st.recursive(
 KINDS = st.sampled_from([json.loads(event)["type"] for event in EVENTS] + ["x"])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(KINDS, JSON), max_size=6))
 def test_no_event_makes_the_decoder_raise(events: list[tuple[str, Any]]) -> None:
     """Property: whatever a provider sends ends as a message or an LlmError."""

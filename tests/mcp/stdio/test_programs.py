@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.servers
+
 SERVER = str(pathlib.Path(__file__).with_name("child_server.py"))
 
 
