@@ -5,10 +5,16 @@ PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
 INSTALLED = $(VENV)/.installed
 PIP = $(PY) -m pip install --quiet --disable-pip-version-check
+# Tests run side by side, a process for each core, since many wait for a server; WORKERS=0 is one after the other.
+WORKERS ?= auto
+PYTEST = $(PY) -m pytest -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 CORE = yiemagent/*.py,yiemagent/agent/*,yiemagent/loop/*,yiemagent/tools/*,yiemagent/context/*
 Q ?= Which wines have notes of oak and vanilla?
 
-.PHONY: demo chat test lint types imports unit stress bench conformance format clean
+# Where this is set, every run compiles every test, and every child process of a test the package.
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: demo chat test lint types imports unit servers coverage stress bench conformance format clean
 
 $(INSTALLED): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
@@ -25,7 +31,7 @@ demo: $(INSTALLED)
 chat: $(INSTALLED)
 	$(PY) -m yiemagent chat
 
-test: lint types imports unit
+test: lint types imports coverage
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -38,7 +44,13 @@ imports: $(READY)
 	$(VENV)/bin/lint-imports
 
 unit: $(READY)
-	$(PY) -m pytest --cov --cov-report=
+	$(PYTEST) -m 'not servers'
+
+servers: $(READY)
+	$(PYTEST) -m servers
+
+coverage: $(READY)
+	$(PYTEST) --cov --cov-report=
 	$(PY) -m coverage report --fail-under=90
 	$(PY) -m coverage report --include='$(CORE)' --fail-under=95 --format=total
 

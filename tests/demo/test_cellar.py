@@ -246,6 +246,7 @@ def test_any_thread_may_ask_at_the_same_time() -> None:
     assert {outcome.get() for outcome in outcomes} == {search_wines("oak")["count"]}
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_can_ask_too() -> None:
     """No connection of the parent is used in a child."""

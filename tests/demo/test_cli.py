@@ -45,6 +45,7 @@ def _chat(agent: Agent, questions: Sequence[str]) -> Ran:
     return Ran(0 if went_well else 1, out.getvalue(), err.getvalue())
 
 
+@pytest.mark.servers
 def test_the_demo_answers_its_own_question_by_calling_a_tool() -> None:
     """``make demo``: says that it is a stand-in, shows the call, the answer, and exits 0."""
     ran = _run("demo")
@@ -58,11 +59,13 @@ def test_the_demo_answers_its_own_question_by_calling_a_tool() -> None:
     assert "(2 model calls, 1 tool call" in ran.out
 
 
+@pytest.mark.servers
 def test_the_demo_takes_a_question_of_several_words() -> None:
     """With and without quotes."""
     assert "Penfolds Grange" in _run("demo", "What", "is", "the", "most", "expensive", "wine?").out
 
 
+@pytest.mark.servers
 def test_a_real_server_is_asked_when_the_environment_names_one() -> None:
     """``OPENAI_BASE_URL`` alone is enough; the server's own model is taken."""
     with OfflineModel() as server:
@@ -74,6 +77,7 @@ def test_a_real_server_is_asked_when_the_environment_names_one() -> None:
     assert "stand-in," not in ran.out.splitlines()[0]
 
 
+@pytest.mark.servers
 def test_options_come_before_the_environment() -> None:
     """``--model`` and ``--base-url``."""
     with OfflineModel() as server:
@@ -122,6 +126,7 @@ def test_without_a_command_it_says_what_there_is() -> None:
     assert "chat" in ran.out
 
 
+@pytest.mark.servers
 def test_chat_keeps_the_conversation_until_it_is_told_to_forget() -> None:
     """Follow-ups work, ``/reset`` forgets, ``/tools`` and ``/help`` explain, ``/quit`` leaves."""
     ran = _run(
@@ -170,6 +175,7 @@ def test_ctrl_c_in_chat_stops_the_answer_and_keeps_the_conversation() -> None:
     )
 
 
+@pytest.mark.servers
 def test_ctrl_c_in_the_demo_is_a_word_and_exit_code_130() -> None:
     """No traceback."""
     started = threading.Event()
@@ -225,6 +231,7 @@ def test_colours_are_for_terminals_only() -> None:
     assert pipe.getvalue() == "hello\n"
 
 
+@pytest.mark.servers
 def test_the_module_runs_as_a_program() -> None:
     """``python -m yiemagent demo``, in a process of its own."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
@@ -239,6 +246,7 @@ def test_the_module_runs_as_a_program() -> None:
     assert "Hello." in done.stdout.decode()
 
 
+@pytest.mark.servers
 def test_a_reader_that_leaves_is_no_traceback() -> None:
     """``python -m yiemagent demo | head -1``."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent.demo.cellar import cellar_tools
@@ -157,7 +157,6 @@ def _result(name: str, arguments: dict[str, Any]) -> str:
         return str(error)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.one_of(

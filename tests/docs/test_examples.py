@@ -52,6 +52,7 @@ def _log_levels_kept() -> Iterator[None]:
     logging.getLogger().handlers[:] = root_handlers
 
 
+@pytest.mark.servers
 @pytest.mark.usefixtures("_a_model", "_log_levels_kept")
 @pytest.mark.parametrize("name", _DOCUMENTS)
 def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent.errors import ConfigurationError
@@ -148,7 +148,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(), arguments=st.dictionaries(st.text(), json_values, max_size=4), details=json_values)
 def test_any_text_and_any_arguments_come_back_from_json(
     text: str, arguments: dict[str, Any], details: Any

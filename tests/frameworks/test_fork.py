@@ -23,7 +23,7 @@ from yiemagent.messages import TextContent, UserMessage
 from yiemagent.net.lanes import shared_lanes
 from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, calls, run_in_thread, say
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+pytestmark = [pytest.mark.servers, pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")]
 
 
 def in_child(function: object) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent.llm.answer import AnswerBuilder
@@ -104,7 +104,6 @@ every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect:
 
 
 @every_dialect
-@settings(deadline=None)
 @given(data=st.data())
 def test_any_prefix_of_a_stream_is_truncated_and_runs_nothing(dialect: Dialect, data: st.DataObject) -> None:
     """Property, B-39 and B-61: a stream is complete only with its last event."""
@@ -120,7 +119,6 @@ def test_any_prefix_of_a_stream_is_truncated_and_runs_nothing(dialect: Dialect, 
 
 
 @every_dialect
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_event_makes_the_decoder_raise(dialect: Dialect, data: st.DataObject) -> None:
     """Property: whatever a provider sends ends as a message or an LlmError."""

@@ -15,9 +15,7 @@ from yiemagent.testing.loopback import ServedRequest
 from yiemagent.tools.tool import Tool
 
 TOOLS = [Tool(name="weather", execute=lambda *a: None)]
-SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 def chunk(**delta: Any) -> dict[str, Any]:

@@ -8,8 +8,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+import urllib3.util.connection
 
 from yiemagent.abort import AbortSignal
 from yiemagent.net.errors import HttpAborted, HttpTimeout
@@ -185,6 +187,38 @@ def test_a_connect_that_takes_too_long_is_a_connect_timeout(full_listener: str, 
         client.request("GET", full_listener)
 
     assert (caught.value.phase, caught.value.limit) == ("connect", 0.05)
+
+
+class _CountedSocket(socket.socket):
+    """Keeps itself and its duplicates from being closed by the garbage collector."""
+
+    made: ClassVar[list[socket.socket]] = []
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.made.append(self)
+
+
+def test_a_connection_that_comes_when_nobody_waits_any_more_is_closed(
+    serve: Serve, make_client: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every descriptor, that of the watched duplicate too."""
+    late, connect = Gate(), urllib3.util.connection.create_connection
+
+    def connect_late(*args: Any, **options: Any) -> socket.socket:
+        late.block()
+        return _CountedSocket(fileno=connect(*args, **options).detach())
+
+    monkeypatch.setattr(urllib3.util.connection, "create_connection", connect_late)
+    monkeypatch.setattr(_CountedSocket, "made", [])
+    server = serve(lambda request: request.reply(b"ok"))
+    with pytest.raises(HttpTimeout):
+        make_client(timeouts=Timeouts(connect=0.05)).request("GET", server.url)
+
+    late.open()
+    _join_connect_threads()
+
+    assert [sock.fileno() for sock in _CountedSocket.made] == [-1, -1]
 
 
 def test_the_client_is_usable_after_an_abort(serve: Serve, make_client: Make) -> None:

@@ -199,6 +199,7 @@ def test_a_client_certificate_is_sent(make_client: Make, serve: Serve, certifica
         make_client(verify=str(certificate), cert="/nowhere.pem").request("GET", url)
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_process_opens_connections_of_its_own(serve: Serve, make_client: Make) -> None:
@@ -223,6 +224,7 @@ def test_a_child_process_opens_connections_of_its_own(serve: Serve, make_client:
     ]
 
 
+@pytest.mark.servers
 def test_importing_the_client_loads_no_requests() -> None:
     """It is loaded with the first request."""
     code = "import sys, yiemagent.net.http; sys.exit('requests' in sys.modules)"

@@ -53,11 +53,13 @@ def _run(agent: Agent, history: tuple[Message, ...] = ()) -> Callable[[], object
     return work
 
 
+@pytest.mark.servers
 def test_a_turn_costs_no_more_calls_than_it_did(python_calls: Any, make_agent: Any) -> None:
     """Issue 7, job (a): one prompt and its answer, from ``run`` to the result, all threads."""
     assert python_calls.least(_run(make_agent("tools=0"))) <= CALLS_OF_A_TURN
 
 
+@pytest.mark.servers
 def test_a_tool_turn_costs_no_more_calls_than_it_did(python_calls: Any, make_agent: Any) -> None:
     """Issue 7, job (b): what each turn with one tool call adds."""
     short = python_calls.least(_run(make_agent("tools=1")))
@@ -66,6 +68,7 @@ def test_a_tool_turn_costs_no_more_calls_than_it_did(python_calls: Any, make_age
     assert (long - short) / 10 <= CALLS_OF_A_TOOL_TURN
 
 
+@pytest.mark.servers
 def test_a_delta_costs_no_more_calls_than_it_did(python_calls: Any, make_agent: Any) -> None:
     """Issue 7, job (g): what each streamed piece adds, from the socket to the iterating caller."""
 
@@ -84,6 +87,7 @@ def test_a_delta_costs_no_more_calls_than_it_did(python_calls: Any, make_agent: 
     assert (long - short) / 1000 <= CALLS_OF_A_DELTA
 
 
+@pytest.mark.servers
 def test_a_message_that_the_request_before_had_costs_no_line(python_lines: Any, make_agent: Any) -> None:
     """Issue 7, job (h): a turn costs what it adds and not its history; loops over it are seen as lines."""
     history = tuple(

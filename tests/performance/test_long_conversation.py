@@ -7,6 +7,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.servers
+
 ROOT = pathlib.Path(__file__).parents[2]
 ROOM_KIB = 260
 """More than the messages between two compactions hold; without compaction 600 turns would add 500."""

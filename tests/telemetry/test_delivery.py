@@ -154,6 +154,7 @@ def run_script(text):
     )
 
 
+@pytest.mark.servers
 def test_what_waits_at_the_end_of_a_script_is_still_handled():
     """A short script must not lose its last records."""
     done = run_script(
@@ -164,6 +165,7 @@ def test_what_waits_at_the_end_of_a_script_is_still_handled():
     assert done.returncode == 0
 
 
+@pytest.mark.servers
 def test_a_handler_that_hangs_does_not_keep_the_process_alive():
     """Decision 20."""
     done = run_script("Delivery([lambda record: threading.Event().wait()], size=9).put(1)\nprint('end')\n")
@@ -171,6 +173,7 @@ def test_a_handler_that_hangs_does_not_keep_the_process_alive():
     assert (done.stdout.strip(), done.returncode) == ("end", 0)
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_delivers_its_own_records():

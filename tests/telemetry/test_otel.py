@@ -587,6 +587,7 @@ def test_watching_can_be_ended(recorded):
     assert recorded.spans == []
 
 
+@pytest.mark.servers
 def test_without_the_packages_the_way_out_is_named():
     """The extra is optional, and so is its module."""
     script = (

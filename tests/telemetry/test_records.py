@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent.telemetry.records import sanitized
@@ -93,7 +93,6 @@ plain = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=8), plain, max_size=4))
 def test_a_record_can_always_be_written_as_json(payload):
     """TL-2."""

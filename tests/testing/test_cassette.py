@@ -135,6 +135,7 @@ def test_what_is_no_cassette_is_refused_in_words(tmp_path: Path, content: str | 
         replay(tape)
 
 
+@pytest.mark.servers
 def test_the_fixture_records_first_and_replays_afterwards(pytester: pytest.Pytester) -> None:
     """``pytest_plugins = ["yiemagent.testing.pytest_plugin"]``."""
     pytester.makeconftest('pytest_plugins = ["yiemagent.testing.pytest_plugin"]')

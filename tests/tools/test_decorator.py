@@ -522,6 +522,7 @@ def test_a_tool_made_from_a_function_survives_pickling() -> None:
     assert call(again, {"a": 1}) == 1
 
 
+@pytest.mark.servers
 def test_plain_functions_are_read_only_when_they_are_used() -> None:
     """Fifty tools are made in less time than fifty signatures are read."""
     script = (

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import jsonschema
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yiemagent.tools.arguments import check_arguments
@@ -107,7 +107,6 @@ def _is_valid(schema: Any, value: Any) -> bool:
     return jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
-@settings(max_examples=150, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_without_coercion_the_plan_accepts_what_jsonschema_accepts(schema: Any, value: Any) -> None:
     """A value is right for the plan exactly when it is right for JSON Schema."""
@@ -118,7 +117,6 @@ def test_without_coercion_the_plan_accepts_what_jsonschema_accepts(schema: Any, 
     assert (not errors) == _is_valid(schema, value), (schema, value, errors)
 
 
-@settings(max_examples=150, deadline=None)
 @given(SCHEMAS, VALUES)
 def test_what_coercion_accepts_is_valid_and_stays_as_it_is(schema: Any, value: Any) -> None:
     """Coercion gives only values that the schema allows, and a second time changes nothing (T149)."""
@@ -134,7 +132,6 @@ def test_what_coercion_accepts_is_valid_and_stays_as_it_is(schema: Any, value: A
         assert not again
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(["x", "y"]), SCHEMAS, max_size=2), VALUES, VALUES)
 def test_raw_arguments_are_neither_changed_nor_shared(properties: Any, one: Any, other: Any) -> None:
     """T150: the transcript keeps what the model sent, whatever a tool does to its arguments."""
@@ -150,7 +147,6 @@ def test_raw_arguments_are_neither_changed_nor_shared(properties: Any, one: Any,
     assert json.dumps(raw) == json.dumps(before)
 
 
-@settings(max_examples=100, deadline=None)
 @given(SCHEMAS)
 def test_a_schema_without_other_keywords_is_covered(schema: Any) -> None:
     """Such a schema never loads jsonschema."""

@@ -281,6 +281,7 @@ def test_several_missing_properties_are_listed_one_by_one() -> None:
     assert errors(tool, {"n": {"b": 1}}) == ["n.a: missing", "n.c: missing"]
 
 
+@pytest.mark.servers
 def test_jsonschema_is_loaded_only_for_what_needs_it() -> None:
     """Importing it costs as much as importing requests."""
     script = (

@@ -8,7 +8,7 @@ inside of requests and urllib3 does so here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from requests import PreparedRequest, Response
@@ -147,26 +147,30 @@ class _WatchedConnection:
     def __init__(self, lane: Lane, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lane = lane
+        self._opened_for: Exchange | None = None
         self._held: list[Any] | None = None
 
     def connect(self) -> None:
-        exchange = self._lane.exchange
-        opening: list[Any] = []
-        self._opening = opening
+        # Read here: the lane may be another exchange's when a thread that was left goes on.
+        exchange = self._opened_for = self._lane.exchange
+        if exchange is None:
+            super().connect()  # type: ignore[misc]
+        else:
+            exchange.connect(self, functools.partial(self._open, exchange, super().connect))  # type: ignore[misc]
+
+    def _open(self, exchange: Exchange, connect: Callable[[], object]) -> None:
+        # Who opens also closes: a caller that has left does not learn what comes after.
+        self._opening: list[Any] = []
         try:
-            if exchange is None:
-                super().connect()  # type: ignore[misc]
-            else:
-                exchange.connect(self, super().connect)  # type: ignore[misc]
+            connect()
         finally:
-            for sock in opening:
-                sock.close()
+            for sock in self._opening:
+                exchange.opened(sock)
 
     def _new_conn(self) -> Any:
-        exchange = self._lane.exchange
         sock = super()._new_conn()  # type: ignore[misc]
-        if exchange is not None:
-            self._opening.append(exchange.opening(sock))
+        if self._opened_for is not None:
+            self._opening.append(self._opened_for.opening(sock))
         return sock
 
     def request(self, *args: Any, **kwargs: Any) -> None:

@@ -126,6 +126,13 @@ class Exchange:
             raise
         return double
 
+    def opened(self, double: Any) -> None:
+        """Close what ``opening`` returned. An abort before ``attach`` is seen there."""
+        with self._lock:
+            if self._sock is double:
+                self._sock = None
+        double.close()
+
     def _connect_on_helper(self, connection: Any, connect: Callable[[], object]) -> None:
         outcome: list[BaseException | None] = []
         left = False

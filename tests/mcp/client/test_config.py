@@ -182,6 +182,7 @@ def test_a_broken_file_is_named(tmp_path: pathlib.Path, text: str, message: str)
         load_servers({"mcpServers": {"a": "npx"}})
 
 
+@pytest.mark.servers
 def test_importing_the_package_loads_no_library() -> None:
     """Issue 5: neither requests nor nats until a transport needs them; asyncio only with nats."""
     program = """

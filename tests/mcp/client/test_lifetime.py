@@ -211,6 +211,7 @@ def test_a_dropped_client_is_collected_at_once() -> None:
     server.ends[0].hang_up()
 
 
+@pytest.mark.servers
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_makes_a_connection_of_its_own(make_client: Any) -> None:
     """Field problem 49: gunicorn --preload."""

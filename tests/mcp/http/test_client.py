@@ -204,6 +204,7 @@ def test_the_user_is_asked_while_the_call_waits(client: Any) -> None:
     assert mcp.call_tool("search").text == "3"
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_has_a_session_of_its_own(client: Any) -> None:
     """Field problem 49: nothing of the parent's connection is used, and nothing of it is broken."""
@@ -275,6 +276,7 @@ print(sys.stdin.readline())
 """
 
 
+@pytest.mark.servers
 def test_a_program_ends_with_a_hung_call_and_an_open_stream(serve: Any) -> None:
     """Decision 20, field problems 5 and 32: neither keeps the process alive, and nothing was closed."""
     server = SessionServer()

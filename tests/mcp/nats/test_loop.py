@@ -143,6 +143,7 @@ def test_leasing_and_releasing_from_many_threads_leaves_nothing_behind() -> None
     assert threads() == []
 
 
+@pytest.mark.servers
 def test_importing_the_client_loads_neither_nats_nor_asyncio() -> None:
     """Issue 5: nothing is loaded until a transport needs it."""
     script = (
@@ -154,6 +155,7 @@ def test_importing_the_client_loads_neither_nats_nor_asyncio() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.servers
 def test_a_process_ends_while_a_loop_is_busy() -> None:
     """Decision 20: nothing of ours keeps the interpreter alive, and nothing is written at exit."""
     script = (

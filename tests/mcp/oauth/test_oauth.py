@@ -747,6 +747,7 @@ def test_a_login_page_that_nobody_answers_costs_the_stored_registration(
     assert person.closed == 1
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_can_log_in(oauth: OAuth, make_call: Any, mcp: Any, server: Any, person: Any) -> None:
     """gunicorn: a login that was going on in the parent is not waited for in the child."""

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.mark.parametrize("name", ["serve_http", "serve_stdio", "serve_nats"])
 @pytest.mark.parametrize("first", ["import yiemagent.mcp.{}", "from yiemagent.mcp.{0} import {0}", "pass"])

@@ -17,7 +17,7 @@ from yiemagent.mcp.stdio import StdioTransport
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=[pytest.param("stdio", marks=pytest.mark.servers), "http"])
 def client(
     request: pytest.FixtureRequest, stdio_command: list[str], http: HttpServing
 ) -> Iterator[Callable[..., McpClient]]:

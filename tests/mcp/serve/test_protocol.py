@@ -516,6 +516,7 @@ def test_a_tool_that_keeps_its_time_gives_its_result(talk: Any) -> None:
     assert session.ask("tools/call", {"name": "quick"})["result"]["structuredContent"] == {"n": 1}
 
 
+@pytest.mark.servers
 def test_a_tool_may_run_in_a_process_of_its_own(talk: Any) -> None:
     """Isolation of the tool is kept."""
     session = talk(McpServer([tool(isolation="process")(os.getpid)]))

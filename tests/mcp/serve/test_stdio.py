@@ -43,6 +43,7 @@ def answers(done: subprocess.CompletedProcess[bytes]) -> dict[Any, Any]:
     return {message.get("id"): message for message in said}
 
 
+@pytest.mark.servers
 def test_what_tools_print_does_not_reach_the_protocol(stdio_command: list[str]) -> None:
     """Quirk 18, field problem 38: prints of tools and of their children go to stderr."""
     done = run(stdio_command, INITIALIZE, call(1, "noisy"))
@@ -53,6 +54,7 @@ def test_what_tools_print_does_not_reach_the_protocol(stdio_command: list[str]) 
     assert done.returncode == 0
 
 
+@pytest.mark.servers
 def test_answers_are_given_before_the_end_of_a_pipe(stdio_command: list[str]) -> None:
     """A script that pipes requests in gets all its answers."""
     done = run(stdio_command, INITIALIZE, *(call(n, "add", a=n, b=n) for n in range(1, 30)))
@@ -63,6 +65,7 @@ def test_answers_are_given_before_the_end_of_a_pipe(stdio_command: list[str]) ->
     ]
 
 
+@pytest.mark.servers
 def test_lines_that_are_no_json_are_answered_and_passed_over(stdio_command: list[str]) -> None:
     """JSON-RPC -32700; blank lines are nothing."""
     done = run(stdio_command, b"{", b"", b"  ", INITIALIZE, call(1, "add", a=1, b=1))
@@ -72,6 +75,7 @@ def test_lines_that_are_no_json_are_answered_and_passed_over(stdio_command: list
     assert said[1]["result"]["content"][0]["text"] == "2"
 
 
+@pytest.mark.servers
 def test_a_batch_of_the_2025_03_26_version_is_answered(stdio_command: list[str]) -> None:
     """2025-03-26: receiving batches is a must."""
     batch = [
@@ -85,6 +89,7 @@ def test_a_batch_of_the_2025_03_26_version_is_answered(stdio_command: list[str])
     assert {1, 2} <= said.keys()
 
 
+@pytest.mark.servers
 def test_a_closed_stdout_ends_nothing_but_the_answers(stdio_command: list[str]) -> None:
     """A client that has gone leaves no traceback behind."""
     reader, writer = os.pipe()
@@ -102,6 +107,7 @@ def test_a_closed_stdout_ends_nothing_but_the_answers(stdio_command: list[str]) 
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.servers
 def test_a_tool_that_hangs_does_not_keep_the_process(stdio_command: list[str]) -> None:
     """Decision 20: stdin's end is the end, and the call is aborted."""
     done = run(stdio_command, INITIALIZE, call(1, "sleep"))
@@ -204,6 +210,7 @@ class Pipes:
         self._to_server.close()
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_ctrl_c_ends_it_without_a_traceback(stdio_command: list[str]) -> None:
     """A server that is tried out in a terminal ends like a program."""

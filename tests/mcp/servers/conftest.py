@@ -125,13 +125,16 @@ def _http_servers() -> Iterator[Callable[..., int]]:
 @contextlib.contextmanager
 def _clients() -> Iterator[Reach]:
     clients: list[McpClient] = []
+    ports: dict[str, int] = {}
 
     def make(wire: str, command: list[str], **options: Any) -> McpClient:
         if wire == "stdio":
             client: McpClient = McpStdio(command[0], [*command[1:], "stdio"], **options)
         else:
-            port = start(lambda port: [*command, "http", str(port)])
-            client = McpHttp(f"http://127.0.0.1:{port}/mcp", **options)
+            program = command[-1]
+            if program not in ports:
+                ports[program] = start(lambda port: [*command, "http", str(port)])
+            client = McpHttp(f"http://127.0.0.1:{ports[program]}/mcp", **options)
         clients.append(client)
         client.connect()
         return client
@@ -145,7 +148,7 @@ def _clients() -> Iterator[Reach]:
                     client.close(timeout=1.0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http_server() -> Iterator[Callable[..., int]]:
     """Starts ``command(port)`` and gives the port, once something listens there."""
     with _http_servers() as start:
@@ -154,13 +157,23 @@ def http_server() -> Iterator[Callable[..., int]]:
 
 @pytest.fixture
 def reach() -> Iterator[Reach]:
-    """Makes a connected client of a server's program: ``reach(wire, command, **options)``."""
+    """Makes a connected client of a server's program: ``reach(wire, command, **options)``.
+
+    Over stdio each has a process of its own; over HTTP they share one.
+    """
     with _clients() as make:
         yield make
 
 
 @pytest.fixture(scope="module")
-def reach_once() -> Iterator[Reach]:
+def reach_once(leaving_no_thread: Any) -> Iterator[Reach]:
     """As ``reach``, for a client that all tests of a module share."""
-    with _clients() as make:
+    with leaving_no_thread(), _clients() as make:
         yield make
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads(request: pytest.FixtureRequest) -> None:
+    """The threads of a shared client outlive a test; they are looked for when the client is closed."""
+    if "reach_once" not in request.fixturenames:
+        request.getfixturevalue("no_leaked_threads")

@@ -82,7 +82,8 @@ async def sleep(seconds: float) -> str:
 
 @server.tool()
 def extra() -> str:
-    """A tool that comes later."""
+    """A tool that comes later and goes when it was called, so that one server does for several tests."""
+    server.remove_tool("extra")
     return "extra"
 
 

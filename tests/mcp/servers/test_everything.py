@@ -75,14 +75,21 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def program(npm_servers: pathlib.Path) -> list[str]:
     """The command line, without the wire."""
     return [shutil.which("node") or "node", str(npm_servers / "server-everything" / "dist" / "index.js")]
 
 
+@pytest.fixture(scope="module")
+def url(program: list[str], http_server: Any) -> str:
+    """The server over HTTP, where each client has a session of its own."""
+    port = http_server(lambda port: [*program, "streamableHttp"], dict(os.environ))
+    return f"http://127.0.0.1:{port}/mcp"
+
+
 @pytest.fixture(params=["stdio", "http"])
-def make(request: Any, program: list[str], http_server: Any) -> Iterator[Callable[..., McpClient]]:
+def make(request: Any, program: list[str]) -> Iterator[Callable[..., McpClient]]:
     """Makes clients of the server."""
     clients: list[McpClient] = []
 
@@ -90,8 +97,7 @@ def make(request: Any, program: list[str], http_server: Any) -> Iterator[Callabl
         if request.param == "stdio":
             clients.append(McpStdio(program[0], [program[1], "stdio"], **options))
         else:
-            port = http_server(lambda port: [*program, "streamableHttp"], dict(os.environ))
-            clients.append(McpHttp(f"http://127.0.0.1:{port}/mcp", **options))
+            clients.append(McpHttp(request.getfixturevalue("url"), **options))
         return clients[-1]
 
     yield make

@@ -22,8 +22,16 @@ def wire(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """What the client passed on of progress and logs."""
+    return []
+
+
 @pytest.fixture(scope="module", params=["2026-07-28", "2025-11-25"])
-def client(request: pytest.FixtureRequest, wire: str, peer_python: str, reach_once: Any) -> Any:
+def client(
+    request: pytest.FixtureRequest, wire: str, peer_python: str, reach_once: Any, said: list[str]
+) -> Any:
     """A client of the server, for all tests of one wire and era."""
     return reach_once(
         wire,
@@ -31,6 +39,7 @@ def client(request: pytest.FixtureRequest, wire: str, peer_python: str, reach_on
         era=request.param,
         name="fast",
         on_elicitation=lambda question: {"value": "Grace"},
+        event_sink=lambda text, publish=False: said.append(text),
     )
 
 
@@ -91,18 +100,9 @@ def test_every_resource_and_prompt_is_there(client: Any) -> None:
     assert messages[0]["content"]["text"] == "Tell me about wine"
 
 
-def test_progress_and_logs_are_heard(wire: str, peer_python: str, reach: Any) -> None:
+def test_progress_and_logs_are_heard(client: Any, said: list[str]) -> None:
     """Quirks 10, 13: logs on the modern wire only where they are asked for."""
-    for era in ("2026-07-28", "2025-11-25"):
-        lines: list[str] = []
-        client = reach(
-            wire,
-            [peer_python, SERVER],
-            era=era,
-            name="fast",
-            event_sink=lambda text, publish=False, lines=lines: lines.append(text),
-        )
-        client.call_tool("slow", {"steps": 2})
-        client.close(timeout=1.0)
-        assert [line for line in lines if "step" in line] == ["[fast] 1/2: step 1", "[fast] 2/2: step 2"]
-        assert sum("log 1" in line for line in lines) == 1
+    said.clear()
+    client.call_tool("slow", {"steps": 2})
+    assert [line for line in said if "step" in line] == ["[fast] 1/2: step 1", "[fast] 2/2: step 2"]
+    assert sum("log 1" in line for line in said) == 1

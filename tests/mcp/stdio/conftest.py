@@ -58,7 +58,15 @@ def gone() -> Callable[[int], None]:
     return wait_until_gone
 
 
+def _open_files() -> set[tuple[str, str]]:
+    found = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # The one that lists them is closed by now.
+            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
+    return found
+
+
 @pytest.fixture
-def open_files() -> Callable[[], int]:
-    """Counts the open file descriptors of this process."""
-    return lambda: len(os.listdir("/proc/self/fd"))
+def open_files() -> Callable[[], set[tuple[str, str]]]:
+    """The open descriptors of this process, each with what it is open for."""
+    return _open_files

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.servers
+
 SERVER = str(pathlib.Path(__file__).with_name("child_server.py"))
 
 
@@ -123,11 +125,16 @@ def test_stderr_may_be_anything(stderr: str) -> None:
     """Field problems 11, 12: Colab, Databricks: sys.stderr without fileno()."""
     out = _run(
         f"""
-        import io, sys
+        import io, sys, threading
         from yiemagent.mcp.stdio import McpStdio
         real, sys.stderr = sys.stderr, {stderr}
         with McpStdio(sys.executable, [SERVER, "stderr=hello"]) as client:
             client.call_tool("echo")
+            # A caller reads its answer itself, and may be faster than the thread that reads stderr.
+            for _ in range(1000):
+                if client.stderr_tail:
+                    break
+                threading.Event().wait(0.005)
             print(client.stderr_tail)
         sys.stderr = real
         """

@@ -13,6 +13,8 @@ from yiemagent.errors import McpConnectionError, McpProtocolError, McpTimeout, R
 from yiemagent.mcp.lines import LineSplitter
 from yiemagent.testing import run_in_thread
 
+pytestmark = pytest.mark.servers
+
 
 def _split(splitter: LineSplitter, *chunks: bytes) -> list[bytes]:
     return [line for chunk in chunks for line in splitter.feed(chunk)]
