@@ -18,6 +18,7 @@ from yiemagent.errors import (
     LlmTimeout,
     StreamTruncated,
 )
+from yiemagent.llm import reading
 from yiemagent.llm.openai_chat import OpenAIChat
 from yiemagent.llm.retry import RetryPolicy
 from yiemagent.messages import UserMessage
@@ -498,8 +499,11 @@ def test_the_deadline_of_the_run_holds(chat: Chat, ask: Ask) -> None:
     assert len(server.requests) <= 1
 
 
-def test_a_stream_that_falls_silent_after_its_end_is_complete(chat: Chat, ask: Ask) -> None:
+def test_a_stream_that_falls_silent_after_its_end_is_complete(
+    chat: Chat, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B-37, B-44: finish_reason was seen; [DONE] never comes, and is not waited for as for an event."""
+    monkeypatch.setattr(reading, "_AFTER_END", 0.05)
 
     def handler(request: ServedRequest) -> None:
         request.start()
