@@ -58,6 +58,8 @@ class Call:
     on_progress: OnProgress | None = None
     event_sink: EventSink | None = None
     meta: Mapping[str, Any] | None = None
+    session: Session | None = None
+    """The session that was there last, or None; it may be lost by now."""
 
 
 class Calls:
@@ -93,14 +95,16 @@ class Calls:
         Raises:
             McpTimeout, RunAborted, McpConnectionError, McpError: The connection could not be made.
         """
+        options = self._options
+        session = self._link.current
         if timeout is UNSET:
-            if self._link.current is None:
-                self._link.session(Deadline(self._options.connect_timeout), signal)
-            seconds = self._options.timeout
+            if session is None:
+                session = self._link.session(Deadline(options.connect_timeout), signal)
+            seconds = options.timeout
         else:
             seconds = check_seconds("timeout", timeout)
-        deadline = Deadline(seconds, limit=self._options.max_call_seconds)
-        return Call(deadline, signal, on_progress, event_sink, meta)
+        deadline = Deadline(seconds, limit=options.max_call_seconds)
+        return Call(deadline, signal, on_progress, event_sink, meta, session)
 
     def request(
         self,
@@ -123,6 +127,7 @@ class Calls:
             session, response = self._link.exchange(
                 method,
                 full,
+                session=call.session,
                 deadline=call.deadline,
                 signal=call.signal,
                 on_message=listen,
@@ -130,6 +135,7 @@ class Calls:
                 meta=call.meta,
                 headers=headers,
             )
+            call.session = session
             asked = self._asked(session, response, round_number)
             if asked is None:
                 return session, response
@@ -138,10 +144,11 @@ class Calls:
 
     def session(self, call: Call) -> Session:
         """The session that is there, or a new one within the limits of *call*."""
-        session = self._link.current
-        if session is not None:
-            return session
-        return self._link.session(call.deadline.within(self._options.connect_timeout), call.signal)
+        session = call.session
+        if session is None or not session.connection.alive:
+            within = call.deadline.within(self._options.connect_timeout)
+            session = call.session = self._link.session(within, call.signal)
+        return session
 
     # --- tasks
 

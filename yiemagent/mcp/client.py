@@ -109,12 +109,10 @@ class McpClient(ConnectedClient):
 
         Source: WT-021, WT-022.
         """
-        response = self._call_tool(
-            name, arguments, self._calls.begin(timeout, signal, on_progress, event_sink, meta), session_id
-        )
-        result = result_of(response)
+        call = self._calls.begin(timeout, signal, on_progress, event_sink, meta)
+        result = result_of(self._tools.run(name, arguments, call, session_id or self._options.session_id))
         tool = self._tools.definition(name)
-        return ToolCallResult.read(result, check_output(tool, result, self._label))
+        return ToolCallResult.read(result, () if tool is None else check_output(tool, result, self._label))
 
     # --- resources
 

@@ -160,11 +160,6 @@ class ConnectedClient:
         if session is not None and session.era.handshake:
             self._link.notify(make_notification("notifications/roots/list_changed"), Deadline(5.0))
 
-    def _call_tool(
-        self, name: str, arguments: Mapping[str, Any] | None, call: Call, session_id: str | None
-    ) -> Message:
-        return self._tools.run(name, arguments, call, session_id or self._options.session_id)
-
     # --- the callable of the Julia design
 
     def request(
@@ -207,7 +202,7 @@ class ConnectedClient:
         if method == "tools/call" and 1 <= len(args) <= 3 and isinstance(args[0], str):
             call = self._calls.begin(timeout, signal, on_progress, event_sink)
             name, arguments, session_id = (*args, None, None)[:3]
-            return self._call_tool(name, arguments, call, session_id)
+            return self._tools.run(name, arguments, call, session_id or self._options.session_id)
         if len(args) > 1 or (args and not isinstance(args[0], Mapping)):
             raise ConfigurationError(
                 f"mcp({method!r}, ...) got {len(args)} arguments; give ('tools/list', session_id), "

@@ -123,7 +123,8 @@ class DuplexConnection(ABC):
         finally:
             if withdraw is not None:
                 withdraw()
-            self._forget(key)
+            with self._lock:
+                self._inboxes.pop(key, None)
 
     def _post_and_await(
         self,

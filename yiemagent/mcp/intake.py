@@ -115,10 +115,9 @@ class Intake:
         Also returns when the deadline may have passed, after ``interrupt``, and at the end of the
         stream: the caller then waits as if it had never read.
         """
-        poll = self._poll.poll
         while wanted():
             left = deadline.remaining()
-            ready = poll(None if left is None else left * 1000)
+            ready = self._poll.poll(None if left is None else left * 1000)
             if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
                 self._settle()
                 return

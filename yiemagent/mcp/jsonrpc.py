@@ -136,7 +136,14 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
         McpProtocolError: It is no JSON, no UTF-8, or neither an object nor an array.
     """
     try:
-        value = _load(payload)
+        if isinstance(payload, bytes) and payload[:1] == b"{":
+            # Nearly always. json.loads would first look for the encoding and match white space.
+            text = payload.decode()
+            value, end = _raw_decode(text)
+            if end != len(text) and text[end:].strip():
+                value = json.loads(text)  # For its error.
+        else:
+            value = json.loads(bytes(payload) if isinstance(payload, memoryview) else payload)
     except (ValueError, RecursionError) as exc:
         raise McpProtocolError(f"not a JSON-RPC message: {_excerpt(payload)} ({exc})") from exc
     if isinstance(value, dict):
@@ -144,16 +151,6 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
     if isinstance(value, list):
         return [member for member in value if isinstance(member, dict)]
     raise McpProtocolError(f"not a JSON-RPC message: {_excerpt(payload)}")
-
-
-def _load(payload: bytes | bytearray | memoryview | str) -> Any:
-    if isinstance(payload, bytes) and payload[:1] == b"{":
-        # Nearly always. json.loads would first look for the encoding and match white space.
-        text = payload.decode()
-        value, end = _raw_decode(text)
-        if end == len(text) or not text[end:].strip():
-            return value
-    return json.loads(bytes(payload) if isinstance(payload, memoryview) else payload)
 
 
 def _excerpt(payload: bytes | bytearray | memoryview | str) -> str:
@@ -176,6 +173,8 @@ def kind_of(message: Mapping[str, Any]) -> MessageKind:
 
 def id_key(value: Any) -> str | None:
     """The id as a key: ``7``, ``"7"`` and ``7.0`` are the same id, as some servers turn one into another."""
+    if type(value) is int:
+        return str(value)
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -225,7 +224,7 @@ def result_of(response: Mapping[str, Any]) -> dict[str, Any]:
         McpError: The response is an error; code and data are kept.
         McpProtocolError: It has neither a result nor an error, or the result is no object.
     """
-    error = error_of(response)
+    error = error_of(response) if "error" in response else None
     if error is not None:
         raise error.exception()
     result = response.get("result")

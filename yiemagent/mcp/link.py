@@ -157,6 +157,7 @@ class ServerLink:
         method: str,
         params: Mapping[str, Any] | None,
         *,
+        session: Session | None = None,
         deadline: Deadline,
         signal: AbortSignal | None,
         on_message: OnMessage,
@@ -169,6 +170,7 @@ class ServerLink:
         Args:
             method: Of the request.
             params: Without the ``_meta`` that the era adds.
+            session: Tried first, if it is still there.
             deadline: For everything, a new connection included.
             signal: Ends it when aborted.
             on_message: As of ``Connection.exchange``.
@@ -182,7 +184,8 @@ class ServerLink:
         """
         repeated = False
         while True:
-            session = self.current or self.session(deadline.within(self._options.connect_timeout), signal)
+            if session is None or not session.connection.alive:
+                session = self.current or self.session(deadline.within(self._options.connect_timeout), signal)
             try:
                 response = self._send_once(
                     session,
@@ -212,7 +215,7 @@ class ServerLink:
                         self._connector.succeeded()
                     return session, response
                 self._connector.drop(session)
-            repeated = True
+            repeated, session = True, None
 
     def _send_once(
         self,

@@ -37,7 +37,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _dicts(value: Any) -> tuple[Mapping[str, Any], ...]:
-    return tuple([member for member in value if isinstance(member, dict)]) if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
+    if len(value) == 1 and isinstance(value[0], dict):
+        return (value[0],)
+    return tuple([member for member in value if isinstance(member, dict)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +247,14 @@ class ToolCallResult:
     @classmethod
     def read(cls, result: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> ToolCallResult:
         """Read the result of ``tools/call``; a missing ``isError`` means success."""
+        get = result.get
         return cls(
-            content=_dicts(result.get("content")),
-            structured=result.get("structuredContent"),
-            is_error=result.get("isError") is True,
-            meta=_mapping(result.get("_meta")),
-            raw=result,
-            warnings=warnings,
+            _dicts(get("content")),
+            get("structuredContent"),
+            get("isError") is True,
+            _mapping(get("_meta")),
+            result,
+            warnings,
         )
 
     @property
