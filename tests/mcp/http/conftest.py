@@ -10,6 +10,7 @@ import pytest
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpConnectionError
+from yiemagent.mcp import http_keeper
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.http import HttpTransport
 from yiemagent.mcp.jsonrpc import Message, make_request
@@ -125,3 +126,9 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that keeps deadlines ends with its last exchange: a test waits for all its threads."""
+    monkeypatch.setattr(http_keeper, "_IDLE", 0.05)
