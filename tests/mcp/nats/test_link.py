@@ -286,6 +286,34 @@ def test_an_inbox_that_may_not_be_heard_is_told_when_connecting(
     connect(server.url, user="ada", password="p", inbox_prefix="mine")
 
 
+class LateRefuser:
+    """As a server that reads a connection in small pieces: it answers each ping before it reads on."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = "nats://127.0.0.1:%d" % self._socket.getsockname()[1]
+        self.thread = run_in_thread(self._serve)
+
+    def _serve(self) -> None:
+        with self._socket, self._socket.accept()[0] as peer, peer.makefile("rwb", buffering=0) as wire:
+            wire.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"proto":1}\r\n')
+            refusal = b""
+            for line in wire:
+                if line.startswith(b"SUB "):
+                    refusal = b"-ERR 'Permissions Violation for Subscription to \"_INBOX\"'\r\n"
+                if line.startswith(b"PING"):
+                    wire.write(refusal + b"PONG\r\n")
+
+
+def test_a_refusal_that_the_first_pong_overtakes_is_told_when_connecting(connect: Any) -> None:
+    """nats-py writes a ping before the subscription that was made before it."""
+    server = LateRefuser()
+
+    with pytest.raises(McpConnectionError, match="permissions violation for subscription"):
+        connect(server.url)
+    server.thread.get()
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with an authority (ca.pem) and a certificate for 127.0.0.1 (cert.pem, key.pem)."""
