@@ -30,6 +30,7 @@ from typing import Protocol
 from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.mcp.readiness import Waiter
+from yiemagent.mcp.waiting import Outcome
 
 __all__ = ["Child", "ChildOwner"]
 
@@ -95,12 +96,20 @@ class Child:
         self._lock = threading.RLock()
         self._rungs: list[tuple[float, signal.Signals]] | None = None
         self._told = False
-        self.ended = threading.Event()
-        """Set when the process, its group and the thread are over."""
+        self.ended: Outcome[None] = Outcome()
+        """Settled when the process, its group and the thread are over."""
+        thread = threading.Thread(target=self._serve, name=f"yiemagent-{name}", daemon=True)
         self._spawn(argv, dict(env), cwd)
-        weakref.finalize(owner, self.stop, EXIT_GRACE, EXIT_GRACE).atexit = False
-        _remember(self)
-        threading.Thread(target=self._serve, name=f"yiemagent-{name}", daemon=True).start()
+        try:
+            weakref.finalize(owner, self.stop, EXIT_GRACE, EXIT_GRACE).atexit = False
+            _remember(self)
+            thread.start()
+        except BaseException:  # There are too many threads, or Ctrl-C was pressed.
+            self.stop(0.0, EXIT_GRACE)
+            if thread.ident is None:
+                self._told = True  # The owner hears it from here.
+                self._bury()
+            raise
 
     def _spawn(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> None:
         theirs_in, stdin = os.pipe()
@@ -178,7 +187,7 @@ class Child:
                 due = {number: at for at, number in rungs}
                 rungs = [(min(at, due[number]), number) for at, number in self._rungs]
             self._rungs = rungs
-            if not self.ended.is_set():
+            if not self.ended.done:
                 self._wake()
 
     def abandon(self) -> None:
@@ -324,18 +333,17 @@ class Child:
             self._process.wait(timeout=GROUP_GRACE)
         self._tell_owner()
         give_up_at = time.monotonic() + GROUP_GRACE
-        pause = threading.Event()
         while self._signal_group(0):
             if time.monotonic() >= give_up_at:
                 self._signal_group(signal.SIGKILL)
                 self._process.poll()
                 break
-            pause.wait(0.005)
+            time.sleep(0.005)
         self.outbox.close()
         self.intake.close()
         _living.discard(self)
         with self._lock:
-            self.ended.set()
+            self.ended.settle(None)
         self._close_pipes()
 
     def _close_pipes(self) -> None:

@@ -42,10 +42,12 @@ class Intake:
         self._consume = consume
         self._epoll = epoll
         self._size = SMALL_CHUNK
-        # Held by the thread that reads.
-        self._turn = threading.Lock()
-        # Guards the use of _waker against its closing; os.write under it never blocks.
-        self._wake_lock = threading.Lock()
+        # Held by the thread that reads. Reentrant only so that a thread can find that it holds it.
+        self._turn = threading.RLock()
+        self._leader: object = None
+        # Guards the use of _waker against its closing; os.write under it never blocks. Reentrant: a
+        # signal handler or a finalizer may abort a call wherever its thread is.
+        self._wake_lock = threading.RLock()
         self._over = epoll is None
         self._woken = self._waker = -1
         self._poll = select.poll()
@@ -65,6 +67,8 @@ class Intake:
         if not self._turn.acquire(blocking=False):
             return True
         try:
+            if self._leader is not None:
+                return True
             ended = self._read() is False
             self._over = self._over or ended
             return not ended
@@ -90,16 +94,20 @@ class Intake:
             while self._read() and still():
                 pass
 
-    def begin(self) -> bool:
+    def begin(self, leader: object) -> bool:
         """Become the thread that reads, if nobody else does; ``end`` must follow. Calling thread.
 
         Do it before the request is sent: else the serving thread may be woken by the answer.
+
+        Args:
+            leader: What ``recover`` knows this turn by.
         """
         if not self._turn.acquire(blocking=False):
             return False
-        if self._over or self._epoll is None:
+        if self._over or self._epoll is None or self._leader is not None:
             self._turn.release()
             return False
+        self._leader = leader
         self._epoll.modify(self.fd, 0)
         return True
 
@@ -107,7 +115,31 @@ class Intake:
         """Let the serving thread read again."""
         if self._epoll is not None:
             self._epoll.modify(self.fd, select.EPOLLIN)
+        self._leader = None
         self._turn.release()
+
+    def recover(self, leader: object) -> None:
+        """End the turn that Ctrl-C has left taken, at any line from ``begin`` to ``end``. Same thread."""
+        if self._leader is None:
+            # It may hold the turn without a name, before it began and after it ended.
+            if not self._turn.acquire(blocking=False):
+                return
+        elif self._leader is not leader:
+            return
+        if self._epoll is not None and not self._over:
+            self._epoll.modify(self.fd, select.EPOLLIN)
+        self._leader = None
+        self._turn.release()
+        with contextlib.suppress(RuntimeError):  # it does not hold it any more
+            self._turn.release()
+
+    @property
+    def led_here(self) -> bool:
+        """Whether this very thread leads now: it is in a signal handler or a finalizer."""
+        if self._leader is None or not self._turn.acquire(blocking=False):
+            return False
+        self._turn.release()
+        return self._leader is not None
 
     def read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
         """Read as long as *wanted* says so. Between ``begin`` and ``end``.
@@ -142,8 +174,8 @@ class Intake:
 
     def abandon(self) -> None:
         """Close the pipe in a forked child, where the turn may be held by nobody."""
-        self._turn = threading.Lock()
-        self._wake_lock = threading.Lock()
+        self._turn = threading.RLock()
+        self._wake_lock = threading.RLock()
         self._close()
 
     def _close(self) -> None:

@@ -184,8 +184,8 @@ class _SharedLoop:
 
     def _make_lock(self) -> None:
         # Guards _loop and _owners, and that two first owners make one loop. Native, because
-        # greenlets and the loop's thread take it.
-        self._lock = original("threading", "Lock")()
+        # greenlets and the loop's thread take it. Reentrant: a signal handler may close a connection.
+        self._lock = original("_thread", "RLock")()
 
     def lease(self) -> PrivateLoop:
         with self._lock:

@@ -173,7 +173,7 @@ def test_a_server_that_answers_no_ping_is_lost(connect: Any) -> None:
         with frozen.accept()[0] as line, line.makefile("rb") as reader:
             line.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
             greeted = 0
-            while greeted < 2:  # one PING of the greeting, one of the flush after SUB
+            while greeted < 3:  # the PING of the greeting, and two after SUB
                 if reader.readline().startswith(b"PING"):
                     line.sendall(b"PONG\r\n")
                     greeted += 1
@@ -190,7 +190,7 @@ def test_a_reset_connection_fails_what_was_just_sent(connect: Any) -> None:
         line = rude.accept()[0]
         with line.makefile("rb") as reader:
             line.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
-            for _ in range(2):  # the PING of the greeting, and the one after SUB
+            for _ in range(3):  # the PING of the greeting, and two after SUB
                 while not reader.readline().startswith(b"PING"):
                     pass
                 line.sendall(b"PONG\r\n")
@@ -291,7 +291,7 @@ class LateRefuser:
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = "nats://127.0.0.1:%d" % self._socket.getsockname()[1]
+        self.url = f"nats://127.0.0.1:{self._socket.getsockname()[1]}"
         self.thread = run_in_thread(self._serve)
 
     def _serve(self) -> None:
