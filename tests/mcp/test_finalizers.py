@@ -51,7 +51,7 @@ class Coming:
 
 
 def press_ctrl_c() -> None:
-    """As Ctrl-C at the line; but between a block and its lock's release it never comes, only a tracer does."""
+    """As Ctrl-C at the line; between a block and the release of its lock only a tracer comes."""
     line: Any = sys._getframe(2).f_locals["frame"]
     if not linecache.getline(line.f_code.co_filename, line.f_lineno).strip().startswith("with self._"):
         raise KeyboardInterrupt
