@@ -72,7 +72,7 @@ def each_line(at_line: AtLine, file: str, make: Callable[[], tuple[Any, Any]]) -
         if coming.at is None:
             break
         yield ended, coming
-    assert number > 3
+    assert number > 2
 
 
 class PipeConnection(DuplexConnection):
@@ -171,6 +171,17 @@ def test_a_close_wherever_its_own_thread_is_in_a_call_ends_it(file: str, at_line
         connection.end()
 
 
+@needs_epoll
+def test_a_reader_may_be_interrupted_wherever_its_thread_interrupts_one(at_line: AtLine) -> None:
+    """D-20: a signal handler aborts while its thread closes."""
+    connection = PipeConnection()
+    interrupt = connection.intake.interrupt
+
+    for ended, _ in each_line(at_line, "mcp/intake.py", lambda: (interrupt, interrupt)):
+        assert ended is None
+    connection.end()
+
+
 def test_an_outcome_that_the_very_thread_settles_that_begins_to_wait_is_seen(at_line: AtLine) -> None:
     """D-20: in a finalizer or a signal handler."""
 
@@ -193,36 +204,27 @@ def test_the_first_end_of_an_outcome_counts() -> None:
     assert outcome.result() == 1
 
 
-class OneAtATime:
-    """Work that notes how much of it ran at once."""
-
-    def __init__(self) -> None:
-        self.done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self.most = 0
-        self._running = 0
-        self._numbers = itertools.count()
-
-    def __call__(self) -> None:
-        self._running += 1
-        self.most = max(self.most, self._running)
-        self._running -= 1
-        self.done.put(next(self._numbers))
-
-
 def test_a_finalizer_may_start_work_wherever_its_thread_is_among_the_workers(at_line: AtLine) -> None:
     """D-20: a collected client has its server told that nobody watches its resources any more."""
-    made: list[tuple[Workers, OneAtATime]] = []
+    gate, done = threading.Event(), queue.SimpleQueue[str]()
+
+    def work(name: str) -> Any:
+        return lambda: (gate.wait(WAIT), done.put(name))
 
     def make() -> tuple[Any, Any]:
-        workers, work = Workers("test", threads=1), OneAtATime()
-        made.append((workers, work))
-        return lambda: workers.start(work), lambda: workers.start(work)
+        gate.clear()
+        workers = Workers("of-the-test", threads=1)
+        return lambda: workers.start(work("late")), lambda: workers.start(work("first"))
 
     for ended, _ in each_line(at_line, "mcp/workers.py", make):
         assert ended is True
-        work = made[-1][1]
-        assert [work.done.get(timeout=WAIT) for _ in range(2)] == [0, 1]
-        assert work.most == 1
+        assert [thread.name for thread in threading.enumerate()].count("yiemagent-of-the-test") == 1
+        gate.set()
+        assert {done.get(timeout=WAIT) for _ in range(2)} == {"first", "late"}
+        for thread in threading.enumerate():
+            if thread.name == "yiemagent-of-the-test":
+                thread.join(WAIT)
+    gate.set()
 
 
 def test_ctrl_c_while_a_worker_is_started_leaves_none_missing(at_line: AtLine) -> None:

@@ -192,9 +192,8 @@ class _Listening:
         pause, longest = RETRY_SECONDS
         while True:
             self._connected = Outcome()
-            if (
-                self._signal.aborted
-            ):  # Looked at last: whoever ends it comes before this or wakes the new one.
+            # Looked at behind it: whoever ends this comes before the look, or wakes the new one.
+            if self._signal.aborted:
                 return
             heard = self._listen_once()
             if heard is None:
