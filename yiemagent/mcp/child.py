@@ -91,13 +91,14 @@ class Child:
         self._tail_lock = threading.Lock()
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._stderr_rest = b""
-        # Guards _rungs: when each signal of the ladder is due, None while nobody wants the end.
+        # Guards _buried, and _rungs: when each signal of the ladder is due, None while nobody wants the end.
         # Re-entrant, because a collection inside it may run the finalizer, which calls stop.
         self._lock = threading.RLock()
         self._rungs: list[tuple[float, signal.Signals]] | None = None
         self._told = False
+        self._buried = False
         self.ended: Outcome[None] = Outcome()
-        """Settled when the process, its group and the thread are over."""
+        """Settled when the process and its group are over, and all that was held for them is given back."""
         thread = threading.Thread(target=self._serve, name=f"yiemagent-{name}", daemon=True)
         self._spawn(argv, dict(env), cwd)
         try:
@@ -187,7 +188,7 @@ class Child:
                 due = {number: at for at, number in rungs}
                 rungs = [(min(at, due[number]), number) for at, number in self._rungs]
             self._rungs = rungs
-            if not self.ended.done:
+            if not self._buried:
                 self._wake()
 
     def abandon(self) -> None:
@@ -343,8 +344,11 @@ class Child:
         self.intake.close()
         _living.discard(self)
         with self._lock:
+            self._buried = True  # From here on nobody wakes the thread: the pipe for that is closed now.
+        try:
+            self._close_pipes()
+        finally:
             self.ended.settle(None)
-        self._close_pipes()
 
     def _close_pipes(self) -> None:
         self.outbox.close()
