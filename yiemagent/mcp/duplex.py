@@ -28,6 +28,8 @@ __all__ = ["DuplexConnection"]
 logger = logging.getLogger(__name__)
 
 _ABORTED: Final = object()
+_SLICE = 0.5
+"""Longest single wait: a signal that comes just before it begins does not end it."""
 
 
 class Lead(Protocol):
@@ -173,7 +175,10 @@ class DuplexConnection(ABC):
         elif request is not None:
             self._post(request)
         try:
-            return inbox.get_nowait() if not inbox.empty() else inbox.get(timeout=deadline.remaining())
+            if not inbox.empty():
+                return inbox.get_nowait()
+            left = deadline.remaining()
+            return inbox.get(timeout=_SLICE if left is None else min(left, _SLICE))
         except queue.Empty:
             return None
 

@@ -23,6 +23,8 @@ from yiemagent.mcp.deadline import Deadline
 
 __all__ = ["Intake"]
 
+SLICE = 0.5
+"""Longest single wait of a caller: a signal that comes just before it begins does not end it."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -150,7 +152,9 @@ class Intake:
         poll = self._poll.poll
         while wanted():
             left = deadline.remaining()
-            ready = poll(None if left is None else left * 1000)
+            ready = poll(SLICE * 1000 if left is None or left > SLICE else left * 1000)
+            if not ready and not deadline.expired:
+                continue
             if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
                 self._settle()
                 return
