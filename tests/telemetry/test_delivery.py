@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import os
 import subprocess
 import sys
 import threading
+from itertools import count
 
 import pytest
 
@@ -198,3 +201,45 @@ def test_a_forked_child_delivers_its_own_records():
     gate.open()
     assert delivery.close(WAIT)
     assert seen == ["parent"]
+
+
+def test_ctrl_c_while_the_thread_is_started_leaves_the_next_records_delivered(at_line):
+    """D-08: a run in the main thread records; what it was interrupted in is done with the next record."""
+    for number in count(1):
+        seen, came = [], []
+        delivery = Delivery([seen.append], size=10, idle=0.01)
+
+        def press(came=came):
+            line = sys._getframe(1).f_locals["frame"]
+            came.append(True)
+            # Between a block and its lock's release only a tracer comes.
+            if "with self._lock" not in linecache.getline(line.f_code.co_filename, line.f_lineno):
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            at_line(number, "telemetry/delivery.py", press, lambda d=delivery: d.put(1))
+        if not came:
+            break
+        assert delivery.put(2)
+        assert delivery.flush(WAIT)
+        assert seen[-1] == 2
+    assert number > 5
+
+
+def test_a_finalizer_may_record_wherever_its_thread_is_in_the_delivery(at_line):
+    """D-20: nothing is lost, and nothing waits for itself."""
+    for number in count(1):
+        seen, came = [], []
+        delivery = Delivery([seen.append], size=10, idle=0.01)
+
+        def act(came=came, delivery=delivery):
+            came.append(True)
+            delivery.put(1)
+
+        assert at_line(number, "telemetry/delivery.py", act, lambda d=delivery: d.put(2)) is True
+        assert delivery.flush(WAIT)
+        assert 2 in seen
+        if not came:
+            break
+        assert sorted(seen) == [1, 2]
+    assert number > 5

@@ -9,7 +9,6 @@ import contextvars
 import enum
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from yiemagent.mcp.link import ServerLink
 from yiemagent.mcp.notices import Notices
 from yiemagent.mcp.options import ClientOptions, EventSink, OnProgress
 from yiemagent.mcp.session import Session
-from yiemagent.mcp.waiting import pause, wait_for
+from yiemagent.mcp.waiting import Outcome, pause, wait_for
 from yiemagent.mcp.workers import Workers
 
 __all__ = ["Call", "Calls", "Timeout", "UNSET"]
@@ -244,8 +243,8 @@ class Calls:
         call.deadline.hold(self._options.input_timeout)
         try:
             answers = {}
-            for key, (method, future) in waiting.items():
-                answer = wait_for(future, call.deadline, call.signal, f"answering {method}")
+            for key, (method, outcome) in waiting.items():
+                answer = wait_for(outcome, call.deadline, call.signal, f"answering {method}")
                 if answer is None:
                     raise McpError(
                         f"{self._link.label} asks for {method}, which this client does not offer",
@@ -256,19 +255,19 @@ class Calls:
         finally:
             call.deadline.release()
 
-    def _start(self, method: str, params: Mapping[str, Any]) -> Future[dict[str, Any] | None]:
-        future: Future[dict[str, Any] | None] = Future()
+    def _start(self, method: str, params: Mapping[str, Any]) -> Outcome[dict[str, Any] | None]:
+        outcome: Outcome[dict[str, Any] | None] = Outcome()
 
         def work() -> None:
             try:
-                future.set_result(self._answers.result(method, params))
+                outcome.settle(self._answers.result(method, params))
             except BaseException as exc:
                 error = McpError(f"answering {method} of {self._link.label} failed: {exc}")
                 error.__cause__ = exc
-                future.set_exception(error)
+                outcome.fail(error)
 
         self._questions.start(work, contextvars.copy_context())
-        return future
+        return outcome
 
     def forget(self) -> None:
         """Forget the parent's threads in a forked child."""

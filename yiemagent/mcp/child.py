@@ -30,6 +30,7 @@ from typing import Protocol
 from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.mcp.readiness import Waiter
+from yiemagent.mcp.waiting import Outcome
 
 __all__ = ["Child", "ChildOwner"]
 
@@ -90,17 +91,26 @@ class Child:
         self._tail_lock = threading.Lock()
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
         self._stderr_rest = b""
-        # Guards _rungs: when each signal of the ladder is due, None while nobody wants the end.
+        # Guards _buried, and _rungs: when each signal of the ladder is due, None while nobody wants the end.
         # Re-entrant, because a collection inside it may run the finalizer, which calls stop.
         self._lock = threading.RLock()
         self._rungs: list[tuple[float, signal.Signals]] | None = None
         self._told = False
-        self.ended = threading.Event()
-        """Set when the process, its group and the thread are over."""
+        self._buried = False
+        self.ended: Outcome[None] = Outcome()
+        """Settled when the process and its group are over, and all that was held for them is given back."""
+        thread = threading.Thread(target=self._serve, name=f"yiemagent-{name}", daemon=True)
         self._spawn(argv, dict(env), cwd)
-        weakref.finalize(owner, self.stop, EXIT_GRACE, EXIT_GRACE).atexit = False
-        _remember(self)
-        threading.Thread(target=self._serve, name=f"yiemagent-{name}", daemon=True).start()
+        try:
+            weakref.finalize(owner, self.stop, EXIT_GRACE, EXIT_GRACE).atexit = False
+            _remember(self)
+            thread.start()
+        except BaseException:  # There are too many threads, or Ctrl-C was pressed.
+            self.stop(0.0, EXIT_GRACE)
+            if thread.ident is None:
+                self._told = True  # The owner hears it from here.
+                self._bury()
+            raise
 
     def _spawn(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> None:
         theirs_in, stdin = os.pipe()
@@ -178,7 +188,7 @@ class Child:
                 due = {number: at for at, number in rungs}
                 rungs = [(min(at, due[number]), number) for at, number in self._rungs]
             self._rungs = rungs
-            if not self.ended.is_set():
+            if not self._buried:
                 self._wake()
 
     def abandon(self) -> None:
@@ -324,19 +334,21 @@ class Child:
             self._process.wait(timeout=GROUP_GRACE)
         self._tell_owner()
         give_up_at = time.monotonic() + GROUP_GRACE
-        pause = threading.Event()
         while self._signal_group(0):
             if time.monotonic() >= give_up_at:
                 self._signal_group(signal.SIGKILL)
                 self._process.poll()
                 break
-            pause.wait(0.005)
+            time.sleep(0.005)
         self.outbox.close()
         self.intake.close()
         _living.discard(self)
         with self._lock:
-            self.ended.set()
-        self._close_pipes()
+            self._buried = True  # From here on nobody wakes the thread: the pipe for that is closed now.
+        try:
+            self._close_pipes()
+        finally:
+            self.ended.settle(None)
 
     def _close_pipes(self) -> None:
         self.outbox.close()

@@ -10,7 +10,6 @@ import copy
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Protocol
 
 from yiemagent.abort import AbortSignal
@@ -20,7 +19,7 @@ from yiemagent.mcp.eras import LATEST_LEGACY, MODERN_VERSIONS
 from yiemagent.mcp.handshake import Handshake
 from yiemagent.mcp.session import Session
 from yiemagent.mcp.transport import Connection, Receiver, RequestRefused, Transport
-from yiemagent.mcp.waiting import wait_for
+from yiemagent.mcp.waiting import Outcome, wait_for
 from yiemagent.mcp.workers import Workers
 
 __all__ = ["Connector", "SessionOwner"]
@@ -53,7 +52,7 @@ class _Attempt:
 
     def __init__(self, signal: AbortSignal | None) -> None:
         self.signal = AbortSignal(signal)
-        self.outcome: Future[Session] = Future()
+        self.outcome: Outcome[Session] = Outcome()
 
 
 class Connector:
@@ -86,8 +85,8 @@ class Connector:
         self._max_restarts = max_restarts
         self._close_timeout = close_timeout
         self._closers = Workers("mcp-closer", threads=4)
-        # Guards all that follows.
-        self._lock = threading.Lock()
+        # Guards all that follows. Reentrant: a signal handler or a finalizer may close the client.
+        self._lock = threading.RLock()
         self._session: Session | None = None
         self._attempt: _Attempt | None = None
         self._closed = False
@@ -115,25 +114,35 @@ class Connector:
             McpError: The server refuses the handshake.
         """
         while True:
-            with self._lock:
-                session = self._session
-                if session is not None and session.connection.alive:
-                    return session
-                if self._closed:
-                    raise McpConnectionError(f"the client of {self._label} was closed; make a new one")
-                attempt = self._attempt
-                mine = attempt is None
-                if attempt is None:
-                    self._count_connection()
-                    attempt = self._attempt = _Attempt(signal)
-            if mine:
-                return self._connect(attempt, deadline)
+            mine: _Attempt | None = None
+            # The block begins before the others can see the attempt: Ctrl-C must not come in between.
+            try:
+                with self._lock:
+                    session = self._session
+                    if session is not None and session.connection.alive:
+                        return session
+                    if self._closed:
+                        raise McpConnectionError(f"the client of {self._label} was closed; make a new one")
+                    others = self._attempt
+                    if others is None:
+                        self._count_connection()
+                        mine = _Attempt(signal)
+                        self._attempt = mine
+                if mine is not None:
+                    return self._connect(mine, deadline)
+            except BaseException as exc:
+                if mine is not None:
+                    self._give_up(mine, exc)
+                    if isinstance(exc, RunAborted) and self._closed:
+                        raise McpConnectionError(f"the client of {self._label} was closed") from exc
+                raise
+            assert others is not None
             with contextlib.suppress(_Retry):
-                return wait_for(attempt.outcome, deadline, signal, f"connecting to {self._label}")
+                return wait_for(others.outcome, deadline, signal, f"connecting to {self._label}")
 
     def upcoming(self, connection: Connection, deadline: Deadline) -> Session | None:
         """The session of *connection*, waited for while its handshake is not quite over."""
-        session, attempt = self._session, self._attempt
+        attempt, session = self._attempt, self._session
         if (session is None or session.connection is not connection) and attempt is not None:
             with contextlib.suppress(_Retry):
                 session = wait_for(attempt.outcome, deadline, None, f"connecting to {self._label}")
@@ -155,33 +164,32 @@ class Connector:
         self._fruitless = 0
 
     def _connect(self, attempt: _Attempt, deadline: Deadline) -> Session:
-        try:
-            session = self._open(deadline, attempt.signal)
-            with self._lock:
-                closed = self._closed
-                if not closed:
-                    self._session = session
-            if closed:
-                self.close_later(session.connection)
-                raise McpConnectionError(f"the client of {self._label} was closed")
-        except BaseException as exc:
-            with self._lock:
-                self._attempt = None
-                self._last_failure = str(exc)
-            own = not isinstance(exc, McpError) or isinstance(exc, McpTimeout)
-            attempt.outcome.set_exception(_Retry() if own else copy.copy(exc))
-            if isinstance(exc, RunAborted) and self._closed:
-                raise McpConnectionError(f"the client of {self._label} was closed") from exc
-            raise
-        finally:
-            attempt.signal.detach()
+        session = self._open(deadline, attempt.signal)
         with self._lock:
+            self._session = session
+            closed = self._closed
+            if closed:
+                self._session = None
             self._attempt = None
-        attempt.outcome.set_result(session)
+        if closed:
+            self.close_later(session.connection)
+            raise McpConnectionError(f"the client of {self._label} was closed")
+        attempt.outcome.settle(session)
+        attempt.signal.detach()
         owner = self._owner()
         if owner is not None:
             owner.announce()
         return session
+
+    def _give_up(self, attempt: _Attempt, error: BaseException) -> None:
+        """Let the others try, or fail with them where the server is to blame."""
+        with self._lock:
+            if self._attempt is attempt:
+                self._attempt = None
+            self._last_failure = str(error)
+        own = not isinstance(error, McpError) or isinstance(error, McpTimeout)
+        attempt.outcome.fail(_Retry() if own else copy.copy(error))
+        attempt.signal.detach()
 
     def _open(self, deadline: Deadline, signal: AbortSignal) -> Session:
         key = self._transport.era_key
@@ -264,7 +272,7 @@ class Connector:
 
     def forget(self) -> None:
         """Forget the parent's session in a forked child."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         session, self._session = self._session, None
         self._attempt = None
         self._fruitless = 0

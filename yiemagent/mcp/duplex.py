@@ -28,6 +28,8 @@ __all__ = ["DuplexConnection"]
 logger = logging.getLogger(__name__)
 
 _ABORTED: Final = object()
+_SLICE = 0.5
+"""Longest single wait: a signal that comes just before it begins does not end it."""
 
 
 class Lead(Protocol):
@@ -36,7 +38,7 @@ class Lead(Protocol):
     The caller begins before it posts, and ends before it runs anybody's callback.
     """
 
-    def begin(self) -> bool:
+    def begin(self, leader: object) -> bool:
         """Become the thread that reads, if that is possible now; ``end`` must follow."""
 
     def read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
@@ -44,6 +46,9 @@ class Lead(Protocol):
 
     def end(self) -> None:
         """Let others read."""
+
+    def recover(self, leader: object) -> None:
+        """Do what is left to do when an exception came between ``begin`` and the end of ``end``."""
 
     def interrupt(self) -> None:
         """End ``read_while`` early, whoever is in it."""
@@ -63,8 +68,8 @@ class DuplexConnection(ABC):
     def __init__(self, receiver: Receiver, label: str) -> None:
         self._receiver = receiver
         self._label = label
-        # Guards _inboxes and _gone.
-        self._lock = threading.Lock()
+        # Guards _inboxes and _gone. Reentrant: a signal handler or a finalizer may close.
+        self._lock = threading.RLock()
         self._inboxes: dict[str | None, queue.SimpleQueue[Any]] = {}
         self._gone: str | None = None
         self._lead: Lead | None = None
@@ -108,15 +113,19 @@ class DuplexConnection(ABC):
         if deadline.expired:
             raise self._timeout(request, deadline)
         with self._lock:
-            if self._gone is not None:
-                raise McpConnectionError(self._gone)
-            self._inboxes[key] = inbox
+            self._inboxes[key] = inbox  # First: a close by this very thread must find it.
+            gone = self._gone
+        if gone is not None:
+            self._forget(key)
+            raise McpConnectionError(gone)
         withdraw = None if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
         try:
             return self._post_and_await(inbox, request, deadline, signal, on_message)
         except McpConnectionError:
             raise
         except BaseException as exc:
+            if self._lead is not None and not isinstance(exc, McpTimeout | RunAborted):
+                self._lead.recover(inbox)  # Those come between turns; Ctrl-C comes anywhere.
             self._forget(key)
             self._cancel(request, exc)
             raise
@@ -157,7 +166,7 @@ class DuplexConnection(ABC):
     def _next(self, inbox: queue.SimpleQueue[Any], deadline: Deadline, request: Message | None) -> Any:
         """Post *request*, if there is one, and wait for what comes; None when nothing came in time."""
         lead = self._lead
-        if lead is not None and lead.begin():
+        if lead is not None and lead.begin(inbox):
             try:
                 if request is not None:
                     self._post(request)
@@ -167,7 +176,10 @@ class DuplexConnection(ABC):
         elif request is not None:
             self._post(request)
         try:
-            return inbox.get_nowait() if not inbox.empty() else inbox.get(timeout=deadline.remaining())
+            if not inbox.empty():
+                return inbox.get_nowait()
+            left = deadline.remaining()
+            return inbox.get(timeout=_SLICE if left is None else min(left, _SLICE))
         except queue.Empty:
             return None
 
@@ -217,7 +229,7 @@ class DuplexConnection(ABC):
 
     def abandon(self) -> None:
         """See ``Connection.abandon``."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._gone = f"the connection to {self._label} belongs to the process before the fork"
         self.alive = False
         self._inboxes = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yiemagent.abort import AbortSignal
@@ -57,8 +58,8 @@ class HttpConnection:
         self._link = link
         self._receiver = receiver
         self._label = link.label
-        # Guards _gone, _closed, _runs and _cancelling.
-        self._lock = threading.Lock()
+        # Guards _gone, _closed, _runs and _cancelling. Reentrant: a signal handler or a finalizer may close.
+        self._lock = threading.RLock()
         self._gone: McpConnectionError | None = None
         self._closed = False
         self._runs: dict[str | None, HttpRun] = {}
@@ -89,8 +90,8 @@ class HttpConnection:
         try:
             run.check()
             with self._lock:
+                self._runs[run.key] = run  # First: a close by this very thread must find it.
                 self._check_alive()
-                self._runs[run.key] = run
             return self._ask(run, headers)
         except RunAborted:
             if run.early is not None:
@@ -161,7 +162,7 @@ class HttpConnection:
 
     def abandon(self) -> None:
         """See ``Connection.abandon``."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = True
         self._gone = McpConnectionError(
             f"the connection to {self._label} belongs to the process before the fork"
@@ -202,13 +203,13 @@ class HttpConnection:
 
     def _await_listener(self, run: HttpRun) -> None:
         listener = self._listener
-        if listener is None or listener.settled.is_set():
+        if listener is None or listener.settled.done:
             return
-        forget = run.signal.on_abort(listener.settled.set)
+        forget = run.signal.on_abort(partial(listener.settled.settle, None))
         left = run.deadline.remaining()
         listener.settled.wait(_LISTEN_SECONDS if left is None else min(left, _LISTEN_SECONDS))
         forget()
-        listener.settled.set()
+        listener.settled.settle(None)
 
     def _resumption(self, run: HttpRun) -> Callable[[str], HttpResponse] | None:
         if not self._keeps_session:

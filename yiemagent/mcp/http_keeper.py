@@ -24,40 +24,53 @@ class DeadlineKeeper:
     """Aborts the signal of each exchange that is watched when its deadline has passed. Any thread."""
 
     def __init__(self) -> None:
-        # Guards all that follows; notified when an exchange comes, and on close.
-        self._changed = threading.Condition(threading.Lock())
+        # Guards all that follows. Taken directly and not through the condition, which is notified when
+        # an exchange comes, and on close. Reentrant: a signal handler or a finalizer may close.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._runs: set[HttpRun] = set()
-        self._busy = False
+        self._thread: threading.Thread | None = None
         self._closed = False
 
     def watch(self, run: HttpRun) -> None:
         """Cut *run* off when its deadline passes, until it is forgotten."""
-        with self._changed:
-            self._runs.add(run)
-            start = not self._busy
-            self._busy = True
-            self._changed.notify()
-        if start:
-            threading.Thread(target=self._keep, name="yiemagent-mcp-deadlines", daemon=True).start()
+        made: threading.Thread | None = None
+        try:
+            with self._lock:
+                self._runs.add(run)
+                if self._thread is None:
+                    made = threading.Thread(target=self._keep, name="yiemagent-mcp-deadlines", daemon=True)
+                    self._thread = made
+                self._changed.notify()
+            if made is not None:
+                made.start()
+        except BaseException:
+            with self._lock:
+                # One that comes up all the same finds that it is not the one.
+                if made is not None and self._thread is made and made.ident is None:
+                    self._thread = None
+            raise
 
     def forget(self, run: HttpRun) -> None:
         """*run* is over."""
-        with self._changed:
+        with self._lock:
             self._runs.discard(run)
 
     def close(self) -> None:
         """Let the thread end."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify()
 
     def _keep(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
+                if self._thread is not threading.current_thread():
+                    return
                 if not self._runs and not self._closed:
                     self._changed.wait(_IDLE)
                 if not self._runs:
-                    self._busy = False
+                    self._thread = None
                     return
                 runs = list(self._runs)
                 waits = [left for run in runs if (left := run.deadline.remaining()) is not None]

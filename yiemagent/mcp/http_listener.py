@@ -9,6 +9,7 @@ Source: protocol 2025-03-26 to 2025-11-25, "Listening for Messages from the Serv
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from yiemagent.mcp.http_body import MAX_MESSAGE_BYTES
 from yiemagent.mcp.http_link import HttpLink
 from yiemagent.mcp.http_stream import messages_of
 from yiemagent.mcp.jsonrpc import Message
+from yiemagent.mcp.waiting import Outcome
 from yiemagent.net.errors import HttpError
 from yiemagent.net.sse import SseParser
 
@@ -54,8 +56,9 @@ class Listener:
     """
 
     def __init__(self, ear: Ear, link: HttpLink) -> None:
-        self.settled = threading.Event()
-        """Set once the server has answered the first GET, or will not."""
+        self.settled: Outcome[None] = Outcome()
+        """Settled once the server has answered the first GET, or will not."""
+        self._home = os.getpid()
         self._stop = AbortSignal()
         self._heard = 0
         self._link = link
@@ -68,7 +71,8 @@ class Listener:
 
     def stop(self) -> None:
         """End the stream, from any thread; returns at once."""
-        self._stop.abort("closed")
+        if os.getpid() == self._home:  # In a forked child it is the parent's.
+            self._stop.abort("closed")
 
     def join(self, timeout: float) -> None:
         """Wait until the thread is over; harmless from that thread itself."""
@@ -83,7 +87,7 @@ class Listener:
         except Exception:
             logger.exception("server=%s | the reader of the GET stream failed", self._link.label)
         finally:
-            self.settled.set()
+            self.settled.settle(None)
 
     def _listen(self) -> None:
         parser = SseParser(MAX_MESSAGE_BYTES)
@@ -118,14 +122,14 @@ class Listener:
                     )
                     # An authorization may be renewed by a call; all else is a no.
                     return response.status in (401, 403, 429) or response.status >= 500
-                self.settled.set()
+                self.settled.settle(None)
                 self._read(response, parser)
         except RunAborted:
             return False
         except (McpError, HttpError) as exc:
             logger.debug("server=%s error=%s | the GET stream broke", self._link.label, exc)
         finally:
-            self.settled.set()
+            self.settled.settle(None)
         return True
 
     def _read(self, response: HttpResponse, parser: SseParser) -> None:

@@ -6,10 +6,10 @@ Source: protocol 2024-11-05 "HTTP with SSE"; issue 5 part 2 ("old HTTP+SSE serve
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -24,7 +24,7 @@ from yiemagent.mcp.http_refusal import refused
 from yiemagent.mcp.http_stream import messages_of
 from yiemagent.mcp.jsonrpc import Message, encode
 from yiemagent.mcp.transport import Receiver
-from yiemagent.mcp.waiting import wait_for
+from yiemagent.mcp.waiting import Outcome, wait_for
 from yiemagent.net.errors import HttpError
 from yiemagent.net.sse import SseEvent, SseParser
 
@@ -54,7 +54,7 @@ class SseConnection(DuplexConnection):
         self._endpoint = ""
         self._version_headers: Mapping[str, str] = {}
         self._reader: threading.Thread | None = None
-        weakref.finalize(self, self._stop.abort, "collected").atexit = False
+        weakref.finalize(self, _end, self._stop, os.getpid()).atexit = False
 
     def open(self, deadline: Deadline, signal: AbortSignal | None) -> None:
         """Open the stream and wait until the server says where messages go.
@@ -62,7 +62,7 @@ class SseConnection(DuplexConnection):
         Raises:
             McpConnectionError: It does not; or as ``HttpLink.open``.
         """
-        endpoint: Future[str] = Future()
+        endpoint: Outcome[str] = Outcome()
         args = (weakref.ref(self), self._link, self._stop, deadline, endpoint)
         self._reader = threading.Thread(target=_read, args=args, name="yiemagent-mcp-sse", daemon=True)
         self._reader.start()
@@ -122,12 +122,18 @@ class SseConnection(DuplexConnection):
             self._reader.join(timeout)
 
 
+def _end(stop: AbortSignal, home: int) -> None:
+    """End the stream of a connection that was collected; in a forked child it is the parent's."""
+    if os.getpid() == home:
+        stop.abort("collected")
+
+
 def _read(
     connection: weakref.ref[SseConnection],
     link: HttpLink,
     stop: AbortSignal,
     deadline: Deadline,
-    endpoint: Future[str],
+    endpoint: Outcome[str],
 ) -> None:
     """The reader's thread."""
     text = f"{link.label} ended its stream"
@@ -139,22 +145,20 @@ def _read(
             _follow(response, connection, endpoint)
     except (McpError, RunAborted) as exc:
         text = str(exc)
-        if not endpoint.done():
-            endpoint.set_exception(exc)
+        endpoint.fail(exc)
     except HttpError as exc:
         text = f"{link.label}: {exc}"
-    if not endpoint.done():
-        endpoint.set_exception(McpConnectionError(f"{text} without an endpoint event"))
+    endpoint.fail(McpConnectionError(f"{text} without an endpoint event"))
     lost = connection()
     if lost is not None:
         lost.lose(text)
 
 
-def _follow(response: HttpResponse, connection: weakref.ref[SseConnection], endpoint: Future[str]) -> None:
+def _follow(response: HttpResponse, connection: weakref.ref[SseConnection], endpoint: Outcome[str]) -> None:
     parser = SseParser(MAX_MESSAGE_BYTES)
     while data := response.read_some():
         events = parser.feed(data)
-        if not endpoint.done():
+        if not endpoint.done:
             _take_endpoint(events, endpoint)
         alive = connection()
         if alive is None:
@@ -164,10 +168,10 @@ def _follow(response: HttpResponse, connection: weakref.ref[SseConnection], endp
         del alive
 
 
-def _take_endpoint(events: list[SseEvent], endpoint: Future[str]) -> None:
+def _take_endpoint(events: list[SseEvent], endpoint: Outcome[str]) -> None:
     for event in events:
         if event.event == "endpoint":
-            endpoint.set_result(event.data.strip())
+            endpoint.settle(event.data.strip())
             return
         if event.data.strip():
             raise McpProtocolError(f"the stream began with {event.event!r} instead of an endpoint event")

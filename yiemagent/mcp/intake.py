@@ -23,6 +23,8 @@ from yiemagent.mcp.deadline import Deadline
 
 __all__ = ["Intake"]
 
+SLICE = 0.5
+"""Longest single wait of a caller: a signal that comes just before it begins does not end it."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -42,10 +44,12 @@ class Intake:
         self._consume = consume
         self._epoll = epoll
         self._size = SMALL_CHUNK
-        # Held by the thread that reads.
-        self._turn = threading.Lock()
-        # Guards the use of _waker against its closing; os.write under it never blocks.
-        self._wake_lock = threading.Lock()
+        # Held by the thread that reads. Reentrant only so that a thread can find that it holds it.
+        self._turn = threading.RLock()
+        self._leader: object = None
+        # Guards the use of _waker against its closing; os.write under it never blocks. Reentrant: a
+        # signal handler or a finalizer may abort a call wherever its thread is.
+        self._wake_lock = threading.RLock()
         self._over = epoll is None
         self._woken = self._waker = -1
         self._poll = select.poll()
@@ -65,6 +69,8 @@ class Intake:
         if not self._turn.acquire(blocking=False):
             return True
         try:
+            if self._leader is not None:
+                return True
             ended = self._read() is False
             self._over = self._over or ended
             return not ended
@@ -90,16 +96,20 @@ class Intake:
             while self._read() and still():
                 pass
 
-    def begin(self) -> bool:
+    def begin(self, leader: object) -> bool:
         """Become the thread that reads, if nobody else does; ``end`` must follow. Calling thread.
 
         Do it before the request is sent: else the serving thread may be woken by the answer.
+
+        Args:
+            leader: What ``recover`` knows this turn by.
         """
         if not self._turn.acquire(blocking=False):
             return False
-        if self._over or self._epoll is None:
+        if self._over or self._epoll is None or self._leader is not None:
             self._turn.release()
             return False
+        self._leader = leader
         self._epoll.modify(self.fd, 0)
         return True
 
@@ -107,7 +117,31 @@ class Intake:
         """Let the serving thread read again."""
         if self._epoll is not None:
             self._epoll.modify(self.fd, select.EPOLLIN)
+        self._leader = None
         self._turn.release()
+
+    def recover(self, leader: object) -> None:
+        """End the turn that Ctrl-C has left taken, at any line from ``begin`` to ``end``. Same thread."""
+        if self._leader is None:
+            # It may hold the turn without a name, before it began and after it ended.
+            if not self._turn.acquire(blocking=False):
+                return
+        elif self._leader is not leader:
+            return
+        if self._epoll is not None and not self._over:
+            self._epoll.modify(self.fd, select.EPOLLIN)
+        self._leader = None
+        self._turn.release()
+        with contextlib.suppress(RuntimeError):  # it does not hold it any more
+            self._turn.release()
+
+    @property
+    def led_here(self) -> bool:
+        """Whether this very thread leads now: it is in a signal handler or a finalizer."""
+        if self._leader is None or not self._turn.acquire(blocking=False):
+            return False
+        self._turn.release()
+        return self._leader is not None
 
     def read_while(self, wanted: Callable[[], bool], deadline: Deadline) -> None:
         """Read as long as *wanted* says so. Between ``begin`` and ``end``.
@@ -117,7 +151,9 @@ class Intake:
         """
         while wanted():
             left = deadline.remaining()
-            ready = self._poll.poll(None if left is None else left * 1000)
+            ready = self._poll.poll(SLICE * 1000 if left is None or left > SLICE else left * 1000)
+            if not ready and not deadline.expired:
+                continue
             if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
                 self._settle()
                 return
@@ -141,8 +177,8 @@ class Intake:
 
     def abandon(self) -> None:
         """Close the pipe in a forked child, where the turn may be held by nobody."""
-        self._turn = threading.Lock()
-        self._wake_lock = threading.Lock()
+        self._turn = threading.RLock()
+        self._wake_lock = threading.RLock()
         self._close()
 
     def _close(self) -> None:

@@ -36,8 +36,9 @@ class NatsConnection:
         self._target = target
         self._loop = loop
         self._receiver = receiver
-        # Guards that the end is begun once, and the lease of the loop given back once.
-        self._lock = threading.Lock()
+        # Guards that the end is begun once, and the lease of the loop given back once. Reentrant: a
+        # signal handler or a finalizer may close.
+        self._lock = threading.RLock()
         self._gone: str | None = None
         self._desk = NatsDesk(target, loop)
         self._collected: weakref.finalize[[], NatsConnection] | None = None
@@ -114,13 +115,14 @@ class NatsConnection:
 
     def close(self, timeout: float) -> None:
         """See ``Connection.close``."""
+        text = f"the connection to {self._target.label} was closed"
         with self._lock:
             if self._gone is not None:
                 return
-            self._gone = f"the connection to {self._target.label} was closed"
+            self._gone = text
         if self._collected is not None:
             self._collected.detach()
-        self._desk.fail_all(McpConnectionError(self._gone))
+        self._desk.fail_all(McpConnectionError(text))
         if not self._loop.ours:
             return
         try:
@@ -136,7 +138,7 @@ class NatsConnection:
     def abandon(self) -> None:
         """See ``Connection.abandon``; the loop lets go of the socket by itself."""
         self._gone = f"the connection to {self._target.label} belongs to the process before the fork"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._collected is not None:
             self._collected.detach()
 

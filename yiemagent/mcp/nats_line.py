@@ -16,7 +16,7 @@ from yiemagent.errors import ConfigurationError, McpConnectionError
 from yiemagent.mcp.nats_eventloop import Wire, opened_wire
 from yiemagent.mcp.nats_options import NatsOptions, bare_url
 
-__all__ = ["Line", "dial", "hang_up", "words"]
+__all__ = ["Line", "dial", "hang_up", "round_trip", "words"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +88,18 @@ async def hang_up(line: Line) -> None:
         logger.debug("url=%s | closing: %s", line.place, words(exc))
     finally:
         line.wire.abort()
+
+
+async def round_trip(line: Line, seconds: float) -> None:
+    """Come back when the server has read, and answered, all that was said on *line* so far.
+
+    Raises:
+        Exception: nats-py's, when that took longer than *seconds*.
+    """
+    # nats-py writes a ping at once, but what was said before it a moment later: the first answer
+    # overtakes a refusal of what came before. By then that is written, so the second one does not.
+    for _ in range(2):
+        await line.client.flush(seconds)
 
 
 async def _greet(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.errors import McpConnectionError
-from yiemagent.mcp.nats_line import Line, dial, hang_up, words
+from yiemagent.mcp.nats_line import Line, dial, hang_up, round_trip, words
 from yiemagent.mcp.nats_options import NatsOptions
 
 __all__ = ["NatsLink", "Subscribed"]
@@ -138,7 +138,7 @@ class NatsLink:
             # still delivers what it had matched before: a request would get no answer.
             for subscription in line.subscriptions:
                 await line.client._send_unsubscribe(subscription._id)
-            await line.client.flush(self._options.dial_timeout)
+            await round_trip(line, self._options.dial_timeout)
             await asyncio.sleep(STRAGGLERS)
             for subscription in line.subscriptions:
                 await subscription.drain()
@@ -210,7 +210,7 @@ class NatsLink:
             async with asyncio.timeout(patience):
                 for wanted in self._subscriptions:
                     await self._subscribe(line, wanted)
-                await line.client.flush(patience * 2)
+                await round_trip(line, patience * 2)
             denied = next((text for text in map(words, line.complaints) if PERMISSIONS in text), None)
             if denied is not None:
                 raise McpConnectionError(denied)

@@ -184,24 +184,21 @@ class _SharedLoop:
 
     def _make_lock(self) -> None:
         # Guards _loop and _owners, and that two first owners make one loop. Native, because
-        # greenlets and the loop's thread take it.
-        self._lock = original("threading", "Lock")()
+        # greenlets and the loop's thread take it. Reentrant: a signal handler may close a connection.
+        self._lock = original("_thread", "RLock")()
 
     def lease(self) -> PrivateLoop:
         with self._lock:
-            if self._loop is not None:
-                self._owners += 1
-                return self._loop
+            shared = self._loop
+            self._owners += shared is not None
+        if shared is not None:
+            return shared
         made = PrivateLoop()
         with self._lock:
-            if self._loop is None:
-                self._loop, made_for_nothing = made, None
-            else:
-                made_for_nothing = made
-            self._owners += 1
-            chosen = self._loop
-        if made_for_nothing is not None:
-            made_for_nothing.end()
+            self._owners += 1  # First: a signal handler in here may give it back, too.
+            self._loop = chosen = self._loop or made
+        if chosen is not made:
+            made.end()
         return chosen
 
     def give_back(self, loop: PrivateLoop) -> None:
@@ -211,8 +208,9 @@ class _SharedLoop:
             self._owners -= 1
             if self._owners:
                 return
-            self._loop = None
-        loop.end()
+            ended, self._loop = self._loop, None
+        if ended is not None:
+            ended.end()
 
     def _after_fork_in_child(self) -> None:
         self._make_lock()

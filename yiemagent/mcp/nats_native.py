@@ -80,8 +80,9 @@ class _HubFlag:
 
     def __init__(self) -> None:
         self._event = importlib.import_module("gevent.event").Event()
-        # Guards _watcher: set() may come from the loop's thread while the waiter leaves.
-        self._lock = original("threading", "Lock")()
+        # Guards _watcher: set() may come from the loop's thread while the waiter leaves, and from a
+        # signal handler or a finalizer of the waiter's.
+        self._lock = original("_thread", "RLock")()
         self._watcher: Any = sys.modules["gevent"].get_hub().loop.async_()
         self._watcher.start(self._event.set)
 

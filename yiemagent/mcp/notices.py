@@ -40,8 +40,8 @@ class Notices:
         self._name = name
         self._options = options
         self._worker = Workers("mcp-notices", threads=1)
-        # Guards _changes and _watchers.
-        self._lock = threading.Lock()
+        # Guards _changes and _watchers. Reentrant: a finalizer may close a subscription.
+        self._lock = threading.RLock()
         self._changes = dict.fromkeys(CHANGING, 0)
         self._watchers: dict[str, list[Callable[[str], object]]] = {}
 
@@ -153,7 +153,7 @@ class Notices:
 
     def forget(self) -> None:
         """Forget the parent's threads in a forked child, and what was watched there."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._watchers = {}
         self._worker.forget()
         for name in CHANGING:

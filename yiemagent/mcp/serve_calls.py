@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import threading
 from typing import Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.kept_thread import KeptThread
 from yiemagent.mcp.serve_session import Incoming
+from yiemagent.mcp.waiting import Outcome
 from yiemagent.tools.result import as_tool_result, error_result
 from yiemagent.tools.tool import Tool, ToolResult
 
@@ -24,7 +24,7 @@ class _Outcome:
     def __init__(self) -> None:
         self.returned: Any = None
         self.result: ToolResult | None = None
-        self.ready = threading.Event()
+        self.ready: Outcome[None] = Outcome()
 
 
 def run_tool(tool: Tool, arguments: dict[str, Any], incoming: Incoming) -> tuple[Any, ToolResult]:
@@ -41,7 +41,7 @@ def run_tool(tool: Tool, arguments: dict[str, Any], incoming: Incoming) -> tuple
         signal = AbortSignal(incoming.signal)
         context = contextvars.copy_context()
         thread = KeptThread("mcp-tool")
-        withdraw = incoming.signal.on_abort(outcome.ready.set)
+        withdraw = incoming.signal.on_abort(lambda: outcome.ready.settle(None))
         thread.start(lambda: context.run(_execute, tool, arguments, incoming, signal, outcome))
         outcome.ready.wait(tool.timeout)
         thread.leave()
@@ -72,4 +72,4 @@ def _execute(
         outcome.returned = None
         outcome.result = error_result(f"{type(exc).__name__}: {exc}", "tool_exception")
     finally:
-        outcome.ready.set()
+        outcome.ready.settle(None)

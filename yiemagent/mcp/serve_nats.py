@@ -35,6 +35,7 @@ from yiemagent.mcp.serve_protocol import MessageServer
 from yiemagent.mcp.serve_session import ServerSession
 from yiemagent.mcp.serve_target import Servable, as_server
 from yiemagent.mcp.serve_wire import encode_answer
+from yiemagent.mcp.waiting import Outcome
 from yiemagent.mcp.workers import Workers
 from yiemagent.value_checks import check_count
 
@@ -107,9 +108,10 @@ class NatsServing:
         self._cancellations = Workers("mcp-server-cancel", threads=1)
         # By inbox. Every access is one operation of a dict, so that the loop's thread needs no lock.
         self._running: dict[str, ServerSession] = {}
-        # Guards that close is begun once.
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
+        # Guards that close is begun once. Reentrant: a signal handler may close, too.
+        self._lock = threading.RLock()
+        self._closed = False
+        self._ended: Outcome[None] = Outcome()
         self._one_less: Flag | None = None
         # A native thread may not wake greenlets: where gevent rules, a greenlet fetches the requests.
         self._pump = Pump(self._arrived) if greenlets_rule() else None
@@ -130,7 +132,8 @@ class NatsServing:
         try:
             self._loop.call(self._link.open, self._options.dial_timeout + 1)
         except BaseException as exc:
-            self._ended.set()
+            self._closed = True
+            self._ended.settle(None)
             if self._pump is not None:
                 self._pump.close()
             self._loop.release()
@@ -151,9 +154,10 @@ class NatsServing:
             timeout: Seconds for running calls to finish. Idempotent.
         """
         with self._lock:
-            if self._ended.is_set():
+            if self._closed:
                 return
-            self._ended.set()
+            self._closed = True
+        self._ended.settle(None)
         if not self._loop.ours:
             return
         try:

@@ -107,8 +107,10 @@ class ServerSession:
         self.legacy = legacy
         self.version = version
         """The version agreed on by ``initialize``; None before it, and with modern clients."""
-        # Guards _running, _unsettled and _closed; told when a request is settled.
-        self._lock = threading.Condition()
+        # Guards _running, _unsettled and _closed. Taken directly and not through the condition, which is
+        # told when a request is settled: Ctrl-C could come between taking it and entering the block.
+        self._lock = threading.RLock()
+        self._settled = threading.Condition(self._lock)
         self._unsettled = 0
         self._running: dict[str | None, Incoming] = {}
         self._closed = False
@@ -147,12 +149,12 @@ class ServerSession:
         """A request that was accepted has its answer sent, or gets none."""
         with self._lock:
             self._unsettled -= 1
-            self._lock.notify_all()
+            self._settled.notify_all()
 
     def wait_idle(self, timeout: float) -> bool:
         """Wait until all requests are settled, at most *timeout* seconds; returns whether they are."""
         with self._lock:
-            return self._lock.wait_for(lambda: not self._unsettled, timeout)
+            return self._settled.wait_for(lambda: not self._unsettled, timeout)
 
     def cancel(self, params: Mapping[str, Any]) -> None:
         """Take ``notifications/cancelled``; unknown and finished requests are ignored."""

@@ -135,6 +135,8 @@ class StdioConnection(DuplexConnection):
 
     def _shut(self, timeout: float) -> None:
         self._child.stop(timeout, timeout)
+        if self._child.intake.led_here:  # It can only end when this thread has gone on.
+            return
         # The last rung is SIGKILL, so this ends; what cannot be killed is left to its own thread.
         if not self._child.ended.wait(2 * timeout + 4.0):
             logger.warning("server=%s pid=%d | did not end when killed", self._label, self.pid)

@@ -12,7 +12,6 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 from yiemagent.abort import AbortSignal
@@ -21,7 +20,7 @@ from yiemagent.mcp.calls import Call, Calls
 from yiemagent.mcp.jsonrpc import METHOD_NOT_FOUND, Message, error_of, result_of
 from yiemagent.mcp.link import ServerLink
 from yiemagent.mcp.notices import Notices
-from yiemagent.mcp.waiting import wait_for
+from yiemagent.mcp.waiting import Outcome, wait_for
 
 __all__ = ["Subscription", "Subscriptions"]
 
@@ -68,8 +67,8 @@ class Subscriptions:
         self._link = link
         self._calls = calls
         self._notices = notices
-        # Guards _open.
-        self._lock = threading.Lock()
+        # Guards _open. Reentrant: a client that is collected anywhere closes what it listens to.
+        self._lock = threading.RLock()
         self._open: set[_Listening | _Subscribed] = set()
 
     def lists(self, names: Iterable[str], call: Call) -> Subscription:
@@ -124,8 +123,10 @@ class Subscriptions:
 
         def end() -> None:
             with self._lock:
+                known = member in self._open
                 self._open.discard(member)
-            member.stop()
+            if known:  # Else it was ended with the others, or belongs to the parent of a forked child.
+                member.stop()
 
         return Subscription(end)
 
@@ -145,7 +146,7 @@ class Subscriptions:
 
     def forget(self) -> None:
         """Forget the parent's streams in a forked child."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open = set()
 
 
@@ -176,21 +177,24 @@ class _Listening:
         self._notices = notices
         self._wanted = dict(wanted)
         self._signal = AbortSignal()
-        self._connected = threading.Event()
-        self.acknowledged: Future[None] = Future()
+        self._connected: Outcome[None] = Outcome()
+        self.acknowledged: Outcome[None] = Outcome()
         threading.Thread(target=self._run, name="yiemagent-mcp-listen", daemon=True).start()
 
     def stop(self) -> None:
         self._signal.abort("the subscription was closed")
-        self._connected.set()
+        self._connected.settle(None)
 
     def reconnected(self) -> None:
-        self._connected.set()
+        self._connected.settle(None)
 
     def _run(self) -> None:
         pause, longest = RETRY_SECONDS
-        while not self._signal.aborted:
-            self._connected.clear()
+        while True:
+            self._connected = Outcome()
+            # Looked at behind it: whoever ends this comes before the look, or wakes the new one.
+            if self._signal.aborted:
+                return
             heard = self._listen_once()
             if heard is None:
                 return
@@ -231,8 +235,8 @@ class _Listening:
         if error is None:
             return bool(heard)
         logger.warning("subscription=%r | refused: %s", self._wanted, error.message)
-        if not self.acknowledged.done():
-            self.acknowledged.set_exception(error.exception())
+        if not self.acknowledged.done:
+            self.acknowledged.fail(error.exception())
             return None
         return None if error.code == METHOD_NOT_FOUND else bool(heard)
 
@@ -243,5 +247,4 @@ class _Listening:
         missing = [name for name in self._wanted if not granted.get(name)]
         if missing:
             logger.warning("subscription=%r | the server does not tell: %s", self._wanted, ", ".join(missing))
-        if not self.acknowledged.done():
-            self.acknowledged.set_result(None)
+        self.acknowledged.settle(None)

@@ -31,10 +31,13 @@ class Workers:
         self._name = name
         self._threads = threads
         self._limit = limit
-        # Guards _work and _running.
-        self._lock = threading.Lock()
+        # Guards all that follows. Reentrant: a collected client may have something told to its server.
+        self._lock = threading.RLock()
         self._work: deque[tuple[contextvars.Context, Callable[[], object]]] = deque()
         self._running = 0
+        # Of threads that were started and have not come up yet. Whoever was interrupted while it
+        # started one takes its claim back: the thread leaves at once if it comes up all the same.
+        self._claims: set[object] = set()
 
     def start(self, work: Callable[[], object], context: contextvars.Context | None = None) -> bool:
         """Have *work* done soon, in a copy of *context* (the caller's by default). Never blocks.
@@ -45,28 +48,45 @@ class Workers:
             False when too much is waiting already; the work is then not done.
         """
         own = contextvars.copy_context() if context is None else context.copy()
-        with self._lock:
-            if len(self._work) >= self._limit:
-                return False
-            self._work.append((own, work))
-            needed = self._running < self._threads
-            self._running += needed
-        if needed:
-            threading.Thread(target=self._run, name=f"yiemagent-{self._name}", daemon=True).start()
+        claim = object()
+        try:
+            with self._lock:
+                if len(self._work) >= self._limit:
+                    return False
+                self._work.append((own, work))
+                # Added before it is counted, so that work which this very thread starts meanwhile sees it.
+                self._claims.add(claim)
+                needed = len(self._claims) + self._running <= self._threads
+                if not needed:
+                    self._claims.discard(claim)
+            if needed:
+                name = f"yiemagent-{self._name}"
+                threading.Thread(target=self._run, args=(claim,), name=name, daemon=True).start()
+        except BaseException:
+            with self._lock:
+                self._claims.discard(claim)
+            raise
         return True
 
     def clear(self) -> None:
         """Drop what has not begun."""
         with self._lock:
-            self._work.clear()
+            dropped, self._work = self._work, deque()
+        dropped.clear()
 
     def forget(self) -> None:
         """Forget the parent's threads in a forked child."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._work = deque()
         self._running = 0
+        self._claims = set()
 
-    def _run(self) -> None:
+    def _run(self, claim: object) -> None:
+        with self._lock:
+            if claim not in self._claims:
+                return
+            self._running += 1
+            self._claims.discard(claim)
         while True:
             with self._lock:
                 if not self._work:

@@ -19,6 +19,7 @@ __all__ = ["Delivery"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_SLICE = 0.5  # Longest single wait, so that Ctrl-C gets through on every platform.
 _AT_EXIT = 1.0
 """Seconds that the interpreter waits at its end for what is still queued."""
 
@@ -55,8 +56,11 @@ class Delivery(Generic[T]):
         forget_parent_on_fork(self)
 
     def _reset(self) -> None:
-        # Guards everything below; handlers are called and threads started outside it.
-        self._changed = threading.Condition(threading.Lock())
+        # Guards everything below; handlers are called and threads started outside it. Taken directly
+        # and not through the condition: Ctrl-C could come between taking it and entering the block.
+        # Reentrant: a finalizer or a signal handler may have something to record.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._waiting: deque[T] = deque()
         self._busy = False
         self._closed = False
@@ -66,18 +70,28 @@ class Delivery(Generic[T]):
 
     def put(self, record: T) -> bool:
         """Queue *record*; never blocks, and false when it was dropped instead. Any thread."""
-        with self._changed:
-            full = self._closed or len(self._waiting) >= self._size
-            if full:
-                self.dropped += 1
-            else:
-                self._waiting.append(record)
-            complain = full and self.dropped == 1
-            thread = self._new_thread() if self._waiting and self._thread is None else None
-            self._changed.notify_all()
-        if thread is not None:
-            self._flush_at_exit()
-            thread.start()
+        made: threading.Thread | None = None
+        try:
+            with self._lock:
+                full = self._closed or len(self._waiting) >= self._size
+                if full:
+                    self.dropped += 1
+                else:
+                    self._waiting.append(record)
+                complain = full and self.dropped == 1
+                if self._waiting and self._thread is None:
+                    made = threading.Thread(target=self._serve, name="yiemagent-telemetry", daemon=True)
+                    self._thread = made
+                self._changed.notify_all()
+            if made is not None:
+                self._flush_at_exit()
+                made.start()
+        except BaseException:
+            with self._lock:
+                # One that comes up all the same finds that it is not the one.
+                if made is not None and self._thread is made and made.ident is None:
+                    self._thread = None
+            raise
         if complain:
             logger.warning("size=%d | the telemetry queue is full; records are dropped", self._size)
         return not full
@@ -99,10 +113,10 @@ class Delivery(Generic[T]):
             Whether it was within *timeout* seconds (None: as long as it takes).
         """
         deadline = None if timeout is None else monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while self._waiting or self._busy:
-                left = None if deadline is None else deadline - monotonic()
-                if left is not None and left <= 0:
+                left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
+                if left <= 0:
                     return False
                 self._changed.wait(left)
             return True
@@ -114,18 +128,16 @@ class Delivery(Generic[T]):
             Whether everything was handled within *timeout* seconds.
         """
         flushed = self.flush(timeout)
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
         return flushed
 
-    def _new_thread(self) -> threading.Thread:
-        self._thread = threading.Thread(target=self._serve, name="yiemagent-telemetry", daemon=True)
-        return self._thread
-
     def _serve(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
+                if self._thread is not threading.current_thread():
+                    return
                 if not self._waiting and not self._closed:
                     self._changed.wait(self._idle)
                 if not self._waiting:
@@ -138,7 +150,7 @@ class Delivery(Generic[T]):
             except BaseException:
                 logger.exception("a telemetry handler wanted to end its thread")
             finally:
-                with self._changed:
+                with self._lock:
                     self._busy = False
                     self._changed.notify_all()
             del record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -304,3 +305,25 @@ def test_a_tool_call_on_a_connection_that_dies_is_not_sent_again(wire: Any) -> N
     with pytest.raises(McpConnectionError):
         client.ask("tools/call")
     assert len(client.server.requests) == 2
+
+
+def test_a_close_wherever_its_own_thread_is_in_an_exchange_ends_it_or_comes_too_late(
+    wire: Any, at_line: Any
+) -> None:
+    """D-20: a signal handler closes the client whose call it interrupts."""
+    server = wire(lambda request: request.reply(result_for(request, {}))).server
+    for number in itertools.count(1):
+        client, came = wire(server), []
+
+        def close(client: Any = client, came: list[bool] = came) -> None:
+            came.append(True)
+            client.connection.close(0)
+
+        ended = at_line(number, "mcp/http_connection.py", close, client.ask)
+        if not came:
+            break
+        assert isinstance(ended, McpConnectionError) or ended["result"] == {}
+        assert client.connection._wire._runs == {}
+        with pytest.raises(McpConnectionError, match="was closed"):
+            client.ask()
+    assert number > 20

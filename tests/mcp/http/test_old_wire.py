@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import queue
 import threading
 from typing import Any
@@ -204,3 +206,25 @@ def test_closing_ends_the_reader(wire: Any, old: OldServer) -> None:
 
     names = {thread.name for thread in threading.enumerate()}
     assert "yiemagent-mcp-sse" not in names
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_that_drops_the_connection_leaves_the_stream_to_its_parent(
+    wire: Any, old: OldServer
+) -> None:
+    """Field problem 49: the socket is shared, and the signal has a lock of the parent's."""
+    client = wire(old, path="/sse")
+    client.initialize("2024-11-05")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            client.connection._wire = None
+            del client
+            gc.collect()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+    assert client.ask("tools/list")["result"] == {"method": "tools/list"}
+    assert not client.ear.losses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from typing import Any
 
@@ -211,6 +212,38 @@ def test_the_get_stream_brings_requests_and_notifications(wire: Any) -> None:
     assert get.headers["accept"] == "text/event-stream"
     assert get.headers["mcp-session-id"] == "abc"
     assert "last-event-id" not in get.headers
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_that_drops_the_connection_leaves_the_get_stream_to_its_parent(wire: Any) -> None:
+    """Field problem 49: the socket is shared, and the signal has a lock of the parent's."""
+    server, later = SessionServer("abc"), threading.Event()
+
+    def on_get(request: ServedRequest) -> None:
+        request.start()
+        request.chunk(sse_event(CHANGED))
+        later.wait(WAIT)
+        request.chunk(sse_event({**CHANGED, "params": {"after": "the fork"}}))
+        stay(request)
+
+    server.on_get = on_get
+    client = wire(server)
+    client.initialize()
+    client.ear.wait_for_message()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            client.connection._wire = None
+            gc.collect()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    client.ear.messages.clear()
+    later.set()
+
+    assert client.ear.wait_for_message()["params"] == {"after": "the fork"}
+    assert methods(client).count("GET") == 1
 
 
 def test_a_server_that_offers_no_get_stream_is_asked_once(wire: Any) -> None:

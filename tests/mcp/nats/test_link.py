@@ -173,7 +173,7 @@ def test_a_server_that_answers_no_ping_is_lost(connect: Any) -> None:
         with frozen.accept()[0] as line, line.makefile("rb") as reader:
             line.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
             greeted = 0
-            while greeted < 2:  # one PING of the greeting, one of the flush after SUB
+            while greeted < 3:  # the PING of the greeting, and two after SUB
                 if reader.readline().startswith(b"PING"):
                     line.sendall(b"PONG\r\n")
                     greeted += 1
@@ -190,7 +190,7 @@ def test_a_reset_connection_fails_what_was_just_sent(connect: Any) -> None:
         line = rude.accept()[0]
         with line.makefile("rb") as reader:
             line.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
-            for _ in range(2):  # the PING of the greeting, and the one after SUB
+            for _ in range(3):  # the PING of the greeting, and two after SUB
                 while not reader.readline().startswith(b"PING"):
                     pass
                 line.sendall(b"PONG\r\n")
@@ -284,6 +284,34 @@ def test_an_inbox_that_may_not_be_heard_is_told_when_connecting(
     with pytest.raises(McpConnectionError, match="permissions violation for subscription"):
         connect(server.url, user="ada", password="p")
     connect(server.url, user="ada", password="p", inbox_prefix="mine")
+
+
+class LateRefuser:
+    """As a server that reads a connection in small pieces: it answers each ping before it reads on."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"nats://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.thread = run_in_thread(self._serve)
+
+    def _serve(self) -> None:
+        with self._socket, self._socket.accept()[0] as peer, peer.makefile("rwb", buffering=0) as wire:
+            wire.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"proto":1}\r\n')
+            refusal = b""
+            for line in wire:
+                if line.startswith(b"SUB "):
+                    refusal = b"-ERR 'Permissions Violation for Subscription to \"_INBOX\"'\r\n"
+                if line.startswith(b"PING"):
+                    wire.write(refusal + b"PONG\r\n")
+
+
+def test_a_refusal_that_the_first_pong_overtakes_is_told_when_connecting(connect: Any) -> None:
+    """nats-py writes a ping before the subscription that was made before it."""
+    server = LateRefuser()
+
+    with pytest.raises(McpConnectionError, match="permissions violation for subscription"):
+        connect(server.url)
+    server.thread.get()
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import RunAborted
-from yiemagent.mcp.nats_loop import PrivateLoop, lease_loop
+from yiemagent.mcp.nats_loop import PrivateLoop, _shared, lease_loop
 from yiemagent.testing import WAIT, run_in_thread
 
 
@@ -167,3 +168,19 @@ def test_a_process_ends_while_a_loop_is_busy() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_signal_handler_may_give_the_loop_back_wherever_its_thread_leases_it(at_line: Any) -> None:
+    """D-20: closing a client in a signal handler."""
+    for number in itertools.count(1):
+        came: list[bool] = []
+
+        def act(came: list[bool] = came) -> None:
+            came.append(True)
+            lease_loop().release()
+
+        assert at_line(number, "mcp/nats_loop.py", act, lambda: lease_loop().release()) is None
+        assert _shared._owners == 0
+        if not came:
+            break
+    assert number > 10

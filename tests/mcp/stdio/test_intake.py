@@ -62,7 +62,7 @@ def _never() -> bool:
 
 def test_a_caller_reads_until_it_has_what_it_wants(pipe: Pipe) -> None:
     """Issue 5, "Cost": the answer is not handed from thread to thread."""
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     pipe.write(b"one")
     assert not pipe.waits_for_data()  # the serving thread sleeps on
     pipe.intake.read_while(lambda: not pipe.got, Deadline(WAIT))
@@ -74,19 +74,19 @@ def test_a_caller_reads_until_it_has_what_it_wants(pipe: Pipe) -> None:
 
 def test_only_one_thread_reads(pipe: Pipe) -> None:
     """Bytes stay in order."""
-    assert pipe.intake.begin()
-    assert not pipe.intake.begin()
+    assert pipe.intake.begin("a call")
+    assert not pipe.intake.begin("a call")
     pipe.write(b"x")
     assert pipe.intake.read()  # not the end, but nothing taken
     assert pipe.got == []
     pipe.intake.end()
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     pipe.intake.end()
 
 
 def test_a_reading_caller_can_be_interrupted(pipe: Pipe) -> None:
     """Abort and close wake it."""
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     outcome = run_in_thread(pipe.intake.read_while, _never, Deadline(None))
     pipe.intake.interrupt()
     outcome.get()
@@ -96,7 +96,7 @@ def test_a_reading_caller_can_be_interrupted(pipe: Pipe) -> None:
 def test_an_interruption_that_comes_too_late_costs_one_round_only(pipe: Pipe) -> None:
     """It must not be remembered for ever."""
     pipe.intake.interrupt()
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     pipe.intake.read_while(_never, Deadline(None))
     pipe.write(b"x")
     pipe.intake.read_while(lambda: not pipe.got, Deadline(WAIT))
@@ -106,7 +106,7 @@ def test_an_interruption_that_comes_too_late_costs_one_round_only(pipe: Pipe) ->
 
 def test_a_reading_caller_stops_at_its_deadline(pipe: Pipe) -> None:
     """Every wait has one."""
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     pipe.intake.read_while(_never, Deadline(0.01))
     pipe.intake.end()
 
@@ -114,13 +114,13 @@ def test_a_reading_caller_stops_at_its_deadline(pipe: Pipe) -> None:
 def test_the_end_of_the_stream_is_left_to_the_serving_thread() -> None:
     """It knows how the process ended."""
     pipe = Pipe()
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     os.close(pipe.write_end)
     pipe.intake.read_while(_never, Deadline(None))
     pipe.intake.end()
     assert pipe.waits_for_data()
     assert not pipe.intake.read()
-    assert not pipe.intake.begin()
+    assert not pipe.intake.begin("a call")
     pipe.write_end = os.open(os.devnull, os.O_WRONLY)
     pipe.close()
 
@@ -128,7 +128,7 @@ def test_the_end_of_the_stream_is_left_to_the_serving_thread() -> None:
 def test_without_epoll_the_serving_thread_alone_reads() -> None:
     """Other systems, and gevent."""
     pipe = Pipe(with_epoll=False)
-    assert not pipe.intake.begin()
+    assert not pipe.intake.begin("a call")
     pipe.write(b"x")
     assert pipe.intake.read()
     assert pipe.got == [b"x"]
@@ -139,14 +139,14 @@ def test_without_epoll_the_serving_thread_alone_reads() -> None:
 def test_closing_waits_for_the_reading_caller() -> None:
     """Its descriptor must not be closed under it."""
     pipe = Pipe()
-    assert pipe.intake.begin()
+    assert pipe.intake.begin("a call")
     closing = run_in_thread(pipe.close)
     pipe.intake.read_while(_never, Deadline(None))
     assert closing.running
     pipe.intake.end()
     closing.get()
     pipe.intake.interrupt()
-    assert not pipe.intake.begin()
+    assert not pipe.intake.begin("a call")
 
 
 def test_everything_that_is_left_is_read_at_the_end(pipe: Pipe) -> None:

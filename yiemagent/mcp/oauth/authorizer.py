@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -28,7 +27,7 @@ from yiemagent.mcp.oauth.scopes import select_scopes
 from yiemagent.mcp.oauth.store import MemoryTokenStore, StoreKey, TokenStore
 from yiemagent.mcp.oauth.token import Token
 from yiemagent.mcp.origin import origin_of
-from yiemagent.mcp.waiting import wait_for
+from yiemagent.mcp.waiting import Outcome, wait_for
 from yiemagent.value_checks import check_callable, check_names, check_switch
 
 __all__ = ["OAuth"]
@@ -56,7 +55,7 @@ class _State:
     """Proves that we hold the key that the token is bound to."""
     asked: tuple[str, ...] = ()
     """All scopes asked for so far."""
-    turn: Future[None] | None = None
+    turn: Outcome[None] | None = None
     """Done when the thread whose turn it is has ended, well or not."""
     hopeless: set[tuple[str, frozenset[str]]] = field(default_factory=set)
     """Step-ups that did not help: operation and scopes."""
@@ -172,31 +171,34 @@ class OAuth:
         When the other one fails to be authorized, so do those who wait: nobody wants one login
         page after the other. When it gave up for reasons of its own, one of them goes on.
         """
+        mine: Outcome[None] = Outcome()
+        # The block begins before the turn is taken: Ctrl-C must not come in between.
+        try:
+            if self._take_turn(state, sent, mine, call):
+                work()
+        except McpAuthorizationError as exc:
+            mine.fail(exc)
+            raise
+        finally:
+            with self._lock:
+                if state.turn is mine:
+                    state.turn = None
+            mine.settle(None)
+
+    def _take_turn(self, state: _State, sent: str | None, mine: Outcome[None], call: AuthCall) -> bool:
+        """Wait for the turn and mark it with *mine*; False when there is another token meanwhile."""
         while True:
             with self._lock:
                 if state.authorization() != sent:
-                    return
+                    return False
                 others = state.turn
                 if others is None:
-                    mine = state.turn = Future()
-                    break
+                    state.turn = mine
+                    return True
             try:
                 wait_for(others, call.deadline, call.signal, "the login that another thread has begun")
             except McpAuthorizationError as exc:
                 raise McpAuthorizationError(str(exc), error=exc.error, status=exc.status) from exc
-        failure: McpAuthorizationError | None = None
-        try:
-            work()
-        except McpAuthorizationError as exc:
-            failure = exc
-            raise
-        finally:
-            with self._lock:
-                state.turn = None
-            if failure is not None:
-                mine.set_exception(failure)
-            else:
-                mine.set_result(None)
 
     # The order of things
 

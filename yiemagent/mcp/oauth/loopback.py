@@ -13,13 +13,12 @@ import socketserver
 import threading
 import webbrowser
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from yiemagent.errors import ConfigurationError, McpAuthorizationError
 from yiemagent.mcp.http_auth import AuthCall
-from yiemagent.mcp.waiting import wait_for
+from yiemagent.mcp.waiting import Outcome, wait_for
 
 __all__ = ["LoopbackListener"]
 
@@ -91,7 +90,7 @@ class _CallbackServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, address: tuple[str, int], path: str) -> None:
         self.path = path
         self.state: str | None = None
-        self.answer: Future[str | None] = Future()
+        self.answer: Outcome[str | None] = Outcome()
         """The path and query of the response; None when no browser could be opened."""
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -108,8 +107,7 @@ class _CallbackServer(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
     def settle(self, response: str | None) -> None:
         """Keep the first outcome."""
-        with contextlib.suppress(InvalidStateError):
-            self.answer.set_result(response)
+        self.answer.settle(response)
 
     def _serve(self) -> None:
         try:
