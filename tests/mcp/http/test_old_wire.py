@@ -208,6 +208,7 @@ def test_closing_ends_the_reader(wire: Any, old: OldServer) -> None:
     assert "yiemagent-mcp-sse" not in names
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_that_drops_the_connection_leaves_the_stream_to_its_parent(

@@ -214,6 +214,7 @@ def test_the_get_stream_brings_requests_and_notifications(wire: Any) -> None:
     assert "last-event-id" not in get.headers
 
 
+@pytest.mark.servers
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_that_drops_the_connection_leaves_the_get_stream_to_its_parent(wire: Any) -> None:

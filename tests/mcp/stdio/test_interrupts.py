@@ -13,7 +13,10 @@ import pytest
 from yiemagent.errors import McpConnectionError
 from yiemagent.testing import WAIT, run_in_thread
 
-pytestmark = pytest.mark.skipif(not pathlib.Path("/proc/self/fd").exists(), reason="needs /proc")
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.skipif(not pathlib.Path("/proc/self/fd").exists(), reason="needs /proc"),
+]
 
 
 def test_a_signal_handler_may_close_the_client_whose_call_it_interrupts(
