@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from yiemagent import data_class
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -72,3 +74,9 @@ def python_lines() -> Iterator[Counter]:
     yield counter
     sys.settrace(before)
     threading.settrace(before_threads)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _constructors_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what a process does that runs for a while, whatever the tests before have made."""
+    monkeypatch.setattr(data_class, "CALLS_BEFORE_COMPILING", 0)
