@@ -5,8 +5,8 @@ PY = $(VENV)/bin/python
 READY = $(VENV)/.ready
 INSTALLED = $(VENV)/.installed
 PIP = $(PY) -m pip install --quiet --disable-pip-version-check
-# Tests run side by side, a process for each core, since many wait for a server; WORKERS=0 is one after the other.
-WORKERS ?= auto
+# Tests run side by side, two processes for each core (8 at most), since many wait; WORKERS=0 is one after the other.
+WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 PYTEST = $(PY) -m pytest -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 CORE = yiemagent/*.py,yiemagent/agent/*,yiemagent/loop/*,yiemagent/tools/*,yiemagent/context/*
 Q ?= Which wines have notes of oak and vanilla?
