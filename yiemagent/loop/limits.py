@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import fields
 from time import monotonic
 from typing import Any
 
@@ -20,8 +19,9 @@ from yiemagent.messages import ToolCall, Usage
 __all__ = ["DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]
 
 DEFAULT_MAX_TOOL_TURNS = 25
+_COUNTS = ("max_tool_turns", "max_tool_calls", "max_total_tokens", "max_identical_calls")
 _MEASURES = ("max_cost", "max_seconds")
-"""The limits that may be fractions; the others count something."""
+"""The limits that may be fractions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +46,18 @@ class Limits:
     """How often one tool may be called with the same arguments in one run."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in (*_COUNTS, *_MEASURES):
+            value = getattr(self, name)
             if value is None:
                 continue
-            counts = field.name not in _MEASURES
+            counts = name in _COUNTS
             number = isinstance(value, int if counts else (int, float)) and not isinstance(value, bool)
             if not number or value != value:
                 kind = "whole number" if counts else "number"
-                raise ConfigurationError(f"{field.name} must be a {kind} or None, got {value!r}")
+                raise ConfigurationError(f"{name} must be a {kind} or None, got {value!r}")
             if value <= 0:
                 raise ConfigurationError(
-                    f"{field.name} must be greater than 0, got {value!r}; None means unlimited"
+                    f"{name} must be greater than 0, got {value!r}; None means unlimited"
                 )
 
 
