@@ -6,6 +6,7 @@ import contextlib
 import gc
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("yiemagent")
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, and let child processes hear it: what a shell runs in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
