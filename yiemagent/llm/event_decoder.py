@@ -6,6 +6,7 @@ its own. No hook here is called for an ordinary event: pieces of text are what s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ Handlers = Mapping[str, Callable[[Any, Mapping[str, Any]], None]]
 """What reads an event, by its type; an event without one is ignored."""
 
 
-class EventDecoder:
+class EventDecoder(ABC):
     """Decodes one answer. Feed it events or one whole body, then call ``finish``.
 
     A subclass gives its ``_handlers``, ``is_finished``, ``finish``, and how it reads a whole body.
@@ -50,9 +51,9 @@ class EventDecoder:
         self._failure: LlmError | None = None
 
     @property
+    @abstractmethod
     def is_finished(self) -> bool:
         """Whether the end was announced."""
-        raise NotImplementedError
 
     def feed(self, data: str, event: str = "message") -> bool:
         """Take the data of one server-sent event; whether it was the last one worth reading."""
@@ -99,7 +100,7 @@ class EventDecoder:
     # -- what a dialect may say otherwise ---------------------------------------------------
 
     def _take_whole(self, body: Mapping[str, Any]) -> None:
-        """Read the whole answer *body*, which has a list at ``_content_key``."""
+        """Read the whole answer *body*, which has a list at ``_content_key``; some dialects have none."""
         raise NotImplementedError
 
     def _is_error(self, chunk: Mapping[str, Any]) -> bool:
