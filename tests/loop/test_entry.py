@@ -237,8 +237,8 @@ def test_dropping_the_stream_aborts_the_run(user: User) -> None:
 
     for event in agent_loop([user("hi")], context(), AgentLoopConfig(model=Watched(say("a", before=gate)))):
         if isinstance(event, MessageStart):
+            gate.wait_entered()
             break
-    gate.wait_entered()
     del event
 
     assert aborted.wait(5)
