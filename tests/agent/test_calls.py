@@ -241,7 +241,7 @@ def test_a_result_that_comes_in_the_last_moment_is_a_result() -> None:
     gate, late = Gate(), Gate()
     with Agent(ScriptedLlm(say("1", before=gate))) as agent:
         agent.subscribe(lambda event: late.block() if event.type == "agent_end" else None)
-        outcome = run_in_thread(agent.run, "a", timeout=0.05)
+        outcome = run_in_thread(agent.run, "a", timeout=1)
         gate.wait_entered()
         signal = agent._live.signal  # type: ignore[union-attr]
         gate.open()
