@@ -75,6 +75,7 @@ def _leaving_no_thread() -> Iterator[None]:
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
     for thread in left:
+        thread._started.wait(WAIT)  # type: ignore[attr-defined]  # One that is about to begin cannot be joined.
         thread.join(0.05)  # Most are on their way out, and a collection is slow.
     left = [thread for thread in left if thread.is_alive()]
     if left:

@@ -475,7 +475,7 @@ def chatty(request: ServedRequest) -> None:
         (silent, {"first_byte_timeout": 0.05}, "sent no answer for 0.05 s"),
         (silent, {"timeout": 0.05}, "did not answer before the deadline"),
         (chatty, {"idle_timeout": 0.1}, "sent nothing for 0.1 s"),
-        (chatty, {"timeout": 0.1}, "did not finish before the deadline"),
+        (chatty, {"timeout": 0.5}, "did not finish before the deadline"),
     ],
 )
 def test_a_silent_provider_is_a_timeout(chat: Chat, ask: Ask, handler: Any, options: Any, words: str) -> None:

@@ -134,7 +134,7 @@ def test_an_abort_wherever_its_own_thread_is_in_a_call_ends_it(file: str, at_lin
     deadlines: list[Deadline] = []
 
     def make() -> tuple[Any, Any]:
-        signal, deadline = AbortSignal(), Deadline(0.1)
+        signal, deadline = AbortSignal(), Deadline(0.2)
         made.append(PipeConnection(answers=False))
         deadlines.append(deadline)
         return signal.abort, lambda: made[-1].ask(deadline, signal)
@@ -155,7 +155,7 @@ def test_a_close_wherever_its_own_thread_is_in_a_call_ends_it(file: str, at_line
     limits: list[float] = []
 
     def make() -> tuple[Any, Any]:
-        connection, deadline = PipeConnection(answers=False), Deadline(0.1)
+        connection, deadline = PipeConnection(answers=False), Deadline(0.2)
         made.append(connection)
         limits.append(deadline.at or 0)
 

@@ -52,12 +52,13 @@ LOOK_AGAIN = 0.2
 
 
 class ChildOwner(Protocol):
-    """Who the child works for. What it is told must not block."""
+    """Who the child works for. What it is told must not block, and may come before it has its child:
+    a program can be over while the constructor has not returned."""
 
-    def child_wrote(self, chunk: bytes) -> None:
+    def child_wrote(self, child: Child, chunk: bytes) -> None:
         """Take bytes from stdout, in order, on the child's thread or that of a reading caller."""
 
-    def child_ended(self) -> None:
+    def child_ended(self, child: Child) -> None:
         """The process is over, or of no use any more; told once, on the child's thread, when its
         ``fate`` is known."""
 
@@ -252,7 +253,7 @@ class Child:
     def _consume(self, chunk: bytes) -> None:
         owner = self._owner()
         if owner is not None:
-            owner.child_wrote(chunk)
+            owner.child_wrote(self, chunk)
 
     def _read_stderr(self) -> bool:
         try:
@@ -325,7 +326,7 @@ class Child:
             self._told = True
             owner = self._owner()
             if owner is not None:
-                owner.child_ended()
+                owner.child_ended(self)
 
     def _bury(self) -> None:
         """Reap the process, end what it left in its group, and close everything."""

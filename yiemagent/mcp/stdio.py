@@ -142,19 +142,18 @@ class StdioConnection(DuplexConnection):
             logger.warning("server=%s pid=%d | did not end when killed", self._label, self.pid)
 
     def _detail(self) -> str:
-        tail = self.stderr_tail
-        return f"; the last lines of its stderr: {tail}" if tail else "; it wrote nothing to stderr"
+        return _last_words(self._child)
 
     # --- the child's thread, or a caller's that reads
 
-    def child_wrote(self, chunk: bytes) -> None:
+    def child_wrote(self, child: Child, chunk: bytes) -> None:
         """Take bytes from the server's stdout."""
         try:
             for line in self._lines.feed(chunk):
                 self._take_line(line)
         except McpProtocolError as exc:
             self.lose(f"{self._label} was given up: {exc}")
-            self._child.stop(0.0, 1.0)
+            child.stop(0.0, 1.0)
 
     def _take_line(self, line: bytes) -> None:
         try:
@@ -176,12 +175,17 @@ class StdioConnection(DuplexConnection):
             line[:200].decode("utf-8", "replace").rstrip(),
         )
 
-    def child_ended(self) -> None:
+    def child_ended(self, child: Child) -> None:
         """Fail what waits for an answer."""
         rest = self._lines.rest()
         if rest.strip():
             self._take_line(rest)
-        self.lose(f"{self._label} {self._child.fate}{self._detail()}")
+        self.lose(f"{self._label} {child.fate}{_last_words(child)}")
+
+
+def _last_words(child: Child) -> str:
+    tail = child.stderr_tail
+    return f"; the last lines of its stderr: {tail}" if tail else "; it wrote nothing to stderr"
 
 
 class McpStdio(McpClient):

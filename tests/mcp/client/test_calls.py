@@ -73,6 +73,7 @@ def test_a_timeout_cancels_the_request_and_the_client_goes_on(make_client: Any) 
 
     server = ScriptedMcpServer(on={"tools/call": call})
     client = make_client(server)
+    client.connect()
     with pytest.raises(McpTimeout, match=r"did not answer tools/call within 0\.05 s"):
         client.call_tool("echo", timeout=0.05)
     cancelled = server.wait_for("notifications/cancelled")

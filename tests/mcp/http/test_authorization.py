@@ -222,13 +222,13 @@ def test_a_login_during_the_handshake_does_not_use_up_its_time(guarded: Guarded)
     person = Person(guarded)
 
     def take_long(call: Any) -> None:
-        threading.Event().wait(0.4)  # longer than any of the limits below
+        threading.Event().wait(1.2)  # longer than any of the limits below
 
     person.before = take_long
     oauth = OAuth(AuthorizationCode(person))
 
-    with McpHttp(f"{guarded.url}/mcp", auth=oauth, connect_timeout=0.3, probe_timeout=0.3) as client:
-        assert client.list_tools(timeout=0.3) == ()
+    with McpHttp(f"{guarded.url}/mcp", auth=oauth, connect_timeout=1, probe_timeout=1) as client:
+        assert client.list_tools(timeout=1) == ()
         assert client.connect().protocol_version == "2026-07-28"
 
 

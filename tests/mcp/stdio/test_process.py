@@ -72,6 +72,20 @@ def test_a_server_that_exits_at_once_is_named_with_exit_code_and_stderr(spawn: A
     assert "error: MISSING_KEY is not set" in str(caught.value)
 
 
+def test_a_server_may_be_over_before_its_starter_has_gone_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E-03, E-08: the reason is told, and not to somebody who is not there yet."""
+
+    class Hasty(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            self.join()  # It serves the program to its end.
+
+    monkeypatch.setattr("yiemagent.mcp.child.threading.Thread", Hasty)
+    with McpStdio(sys.executable, ["-c", "raise SystemExit('no key')"], max_restarts=0) as client:
+        with pytest.raises(McpConnectionError, match="ended with exit code 1.*no key"):
+            client.call_tool("echo")
+
+
 def test_a_server_that_dies_of_the_probe_is_started_again(spawn: Any, tmp_path: pathlib.Path) -> None:
     """Some old servers do not survive a request before initialize."""
     started = tmp_path / "started"
