@@ -8,6 +8,7 @@ Thread-bound resources (sqlite3 connections) work across calls as long as nothin
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -143,7 +144,8 @@ class KeptThread:
     close = leave
 
     def __del__(self) -> None:
-        self.leave()
+        if not sys.is_finalizing():  # Its lock may be held by a thread that runs no more.
+            self.leave()
 
     def forget(self) -> None:
         """Drop the thread without touching it: it belongs to the parent of this fork."""

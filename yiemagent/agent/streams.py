@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from time import monotonic
 from types import TracebackType
@@ -12,6 +11,7 @@ from yiemagent.agent.tickets import RunHandle
 from yiemagent.errors import WaitTimeout
 from yiemagent.event_stream import EventStream
 from yiemagent.events import Event
+from yiemagent.forking import Home
 
 __all__ = ["RunStream"]
 
@@ -27,7 +27,7 @@ class RunStream:
         self._stream = stream
         self._handle = handle
         self._give_up = give_up
-        self._process = os.getpid()
+        self._home = Home()
 
     def __iter__(self) -> Iterator[Event]:
         """Yield events until the run is over; blocks the caller's thread, Ctrl-C gets through.
@@ -61,7 +61,7 @@ class RunStream:
 
     def close(self) -> None:
         """Abort the run if it is not over. Idempotent; does nothing in a forked child."""
-        if self._process != os.getpid():
+        if not self._home.here:
             return
         if not self._handle.done:
             self._give_up("the event stream was closed")

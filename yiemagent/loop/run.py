@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -210,13 +209,14 @@ def _start(
     max_queue: int,
 ) -> EventStream[Event]:
     from yiemagent.event_stream import EventStream
+    from yiemagent.forking import Home
 
     run_signal, unlink = _run_signal(signal)
     stream: EventStream[Event] = EventStream(max_queue=max_queue, signal=run_signal)
-    process = os.getpid()
+    home = Home()
 
     def dropped(_: object) -> None:
-        if os.getpid() == process:  # In a forked child it is the run of the parent, and so is the lock.
+        if home.here:
             run_signal.abort("the event stream was dropped")
 
     # Held weakly by the run: a caller who drops the stream ends the run (T179).

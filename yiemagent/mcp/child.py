@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from yiemagent.forking import Home
 from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.mcp.readiness import Waiter
@@ -87,7 +88,7 @@ class Child:
         name: str,
     ) -> None:
         self._owner = weakref.ref(owner)
-        self._home = os.getpid()
+        self._home = Home()
         # Guards _tail.
         self._tail_lock = threading.Lock()
         self._tail: deque[str] = deque(maxlen=STDERR_LINES)
@@ -180,7 +181,7 @@ class Child:
 
         Returns at once; wait for ``ended``. Calling it again can only make it faster.
         """
-        if os.getpid() != self._home:
+        if not self._home.here:
             return
         term_at = time.monotonic() + eof_wait
         rungs = [(term_at, signal.SIGTERM), (term_at + term_wait, signal.SIGKILL)]
@@ -376,7 +377,7 @@ def _remember(child: Child) -> None:
 
 
 def _stop_all() -> None:
-    children = [child for child in list(_living) if child._home == os.getpid()]
+    children = [child for child in list(_living) if child._home.here]
     for child in children:
         child.stop(EXIT_GRACE, EXIT_GRACE)
     give_up_at = time.monotonic() + 2 * EXIT_GRACE + GROUP_GRACE

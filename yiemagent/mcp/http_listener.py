@@ -9,7 +9,6 @@ Source: protocol 2025-03-26 to 2025-11-25, "Listening for Messages from the Serv
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpError, RunAborted
+from yiemagent.forking import Home
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.http_body import MAX_MESSAGE_BYTES
 from yiemagent.mcp.http_link import HttpLink
@@ -58,7 +58,7 @@ class Listener:
     def __init__(self, ear: Ear, link: HttpLink) -> None:
         self.settled: Outcome[None] = Outcome()
         """Settled once the server has answered the first GET, or will not."""
-        self._home = os.getpid()
+        self._home = Home()
         self._stop = AbortSignal()
         self._heard = 0
         self._link = link
@@ -71,7 +71,7 @@ class Listener:
 
     def stop(self) -> None:
         """End the stream, from any thread; returns at once."""
-        if os.getpid() == self._home:  # In a forked child it is the parent's.
+        if self._home.here:
             self._stop.abort("closed")
 
     def join(self, timeout: float) -> None:

@@ -6,7 +6,6 @@ Source: protocol 2024-11-05 "HTTP with SSE"; issue 5 part 2 ("old HTTP+SSE serve
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpConnectionError, McpError, McpProtocolError, RunAborted
+from yiemagent.forking import Home
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.duplex import DuplexConnection
 from yiemagent.mcp.eras import era_of
@@ -54,7 +54,7 @@ class SseConnection(DuplexConnection):
         self._endpoint = ""
         self._version_headers: Mapping[str, str] = {}
         self._reader: threading.Thread | None = None
-        weakref.finalize(self, _end, self._stop, os.getpid()).atexit = False
+        weakref.finalize(self, _end, self._stop, Home()).atexit = False
 
     def open(self, deadline: Deadline, signal: AbortSignal | None) -> None:
         """Open the stream and wait until the server says where messages go.
@@ -122,9 +122,9 @@ class SseConnection(DuplexConnection):
             self._reader.join(timeout)
 
 
-def _end(stop: AbortSignal, home: int) -> None:
+def _end(stop: AbortSignal, home: Home) -> None:
     """End the stream of a connection that was collected; in a forked child it is the parent's."""
-    if os.getpid() == home:
+    if home.here:
         stop.abort("collected")
 
 

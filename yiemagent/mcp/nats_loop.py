@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from yiemagent.abort import AbortSignal
-from yiemagent.forking import forget_parent_on_fork
+from yiemagent.forking import Home, forget_parent_on_fork
 from yiemagent.mcp.nats_eventloop import NativeLoop
 from yiemagent.mcp.nats_native import Flag, make_flag, original, start_native_thread
 
@@ -32,7 +31,7 @@ class PrivateLoop:
     """The loop and its thread. Get it from ``lease_loop`` and give it back with ``release``."""
 
     def __init__(self) -> None:
-        self._owner_pid = os.getpid()
+        self._home = Home()
         self._ident = 0
         self._loop: NativeLoop
         self._failure: BaseException | None = None
@@ -102,8 +101,8 @@ class PrivateLoop:
 
     @property
     def ours(self) -> bool:
-        """Whether it belongs to this process and not to a parent that forked."""
-        return self._owner_pid == os.getpid()
+        """Whether it belongs to this process, and not to a parent that forked, and the process goes on."""
+        return self._home.here
 
     def _body(self, ready: Flag) -> None:
         self._ident = original("_thread", "get_ident")()

@@ -82,7 +82,7 @@ def test_a_server_may_be_over_before_its_starter_has_gone_on(monkeypatch: pytest
 
     monkeypatch.setattr("yiemagent.mcp.child.threading.Thread", Hasty)
     with McpStdio(sys.executable, ["-c", "raise SystemExit('no key')"], max_restarts=0) as client:
-        with pytest.raises(McpConnectionError, match="ended with exit code 1.*no key"):
+        with pytest.raises(McpConnectionError, match=r"ended with exit code 1.*no key"):
             client.call_tool("echo")
 
 
