@@ -234,7 +234,7 @@ def test_a_caller_whose_time_is_up_gets_what_there_is_when_even_the_abort_takes_
         ScriptedLlm("x"), transform_context=lambda m, s: gate.block(60) or m, abort_grace=0.0
     ) as agent:
         with pytest.raises(WaitTimeout) as raised:
-            agent.run("a", timeout=0.05)
+            agent.run("a", timeout=0.3)
 
         assert [message.text for message in raised.value.result.new_messages] == ["a"]
         gate.open()

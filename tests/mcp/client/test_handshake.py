@@ -216,7 +216,7 @@ def test_connecting_has_a_deadline_of_its_own(make_client: Any) -> None:
     """E-09: timeout on initialize too; it is never cancelled."""
     server = ScriptedMcpServer(versions=LEGACY, on={"initialize": lambda request, end: None})
     with pytest.raises(McpTimeout, match="did not answer initialize within"):
-        make_client(server, connect_timeout=0.05).connect()
+        make_client(server, connect_timeout=0.5).connect()
     assert "notifications/cancelled" not in server.methods()
 
 

@@ -179,13 +179,13 @@ def test_the_clock_of_a_call_stands_still_while_the_user_is_asked(make_client: A
 
     def on_elicitation(question: Any) -> dict[str, Any]:
         with pytest.raises(McpTimeout):  # takes longer than the call that is being asked about may
-            client.call_tool("silent", timeout=0.3)
+            client.call_tool("silent", timeout=0.7)
         return {}
 
     server = ScriptedMcpServer(versions=LEGACY, on={"tools/call": call})
     client = make_client(server, on_elicitation=on_elicitation)
     client.connect()
-    assert client.call_tool("ask", timeout=0.2).text == "done"
+    assert client.call_tool("ask", timeout=0.6).text == "done"
 
 
 def test_too_many_questions_at_once_are_not_hoarded(

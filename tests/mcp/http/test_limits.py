@@ -70,13 +70,13 @@ def test_a_deadline_that_is_pushed_back_lets_the_call_go_on(wire: Any) -> None:
         request.chunk(b"")
 
     client = wire(handler)
-    deadline = Deadline(0.2)
+    deadline = Deadline(0.6)
 
     def note(message: Any) -> None:
         first = deadline.at
         deadline.extend(WAIT)
         assert first is not None
-        passed.wait(0.25)  # past the first moment
+        passed.wait(0.65)  # past the first moment
         passed.set()
 
     assert client.ask(deadline=deadline, on_message=note)["id"] == 1
@@ -174,7 +174,7 @@ def test_initialize_is_never_cancelled(wire: Any) -> None:
     client = wire(silent)
 
     with pytest.raises(McpTimeout):
-        client.ask("initialize", timeout=0.1)
+        client.ask("initialize", timeout=0.5)
     client.close()
 
     assert [r.json["method"] for r in client.server.requests] == ["initialize"]
@@ -215,13 +215,13 @@ def test_many_calls_share_a_connection_object(wire: Any) -> None:
 def test_the_clock_stands_still_while_the_user_is_asked(wire: Any) -> None:
     """E-11, quirk 8: an elicitation on another stream holds the clock of the call that waits."""
     server = SessionServer()
-    deadline = Deadline(0.2)
+    deadline = Deadline(0.6)
     asked = threading.Event()
 
     def on_call(request: ServedRequest) -> None:
         deadline.hold(WAIT)
         asked.set()
-        request.closing.wait(0.3)  # past the moment as it was
+        request.closing.wait(0.7)  # past the moment as it was
         request.reply(result_for(request, {"answer": 42}))
 
     server.on_call = on_call
