@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import yiemagent.net.adapter  # here, so that no deadline of a test pays for loading requests
+import yiemagent.net.lane
 import yiemagent.net.response
 import yiemagent.net.target  # noqa: F401
 from yiemagent.net.http import HttpClient
@@ -72,6 +73,13 @@ def server_tls(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
+
+
+@pytest.fixture(autouse=True, params=["requests loaded", "requests not loaded"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test goes through requests and past it: a user must not be able to tell."""
+    loaded = request.param == "requests loaded"
+    monkeypatch.setattr("yiemagent.net.lane._requests_is_loaded", lambda: loaded)
 
 
 @pytest.fixture(autouse=True)

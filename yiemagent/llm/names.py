@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,8 @@ _ALPHABET = string.ascii_letters + string.digits
 
 def new_call_id() -> str:
     """A fresh id: nine letters and digits, which every provider accepts (C-33)."""
+    import secrets
+
     return "".join(secrets.choice(_ALPHABET) for _ in range(9))
 
 

@@ -6,6 +6,7 @@ and the other way round (decoding rule 2).
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -102,7 +103,7 @@ def _first_bytes(response: HttpResponse) -> bytes:
 
 def _read_json(data: bytes, decoder: Decoder, source: str) -> None:
     try:
-        body, _ = raw_decode(data.decode("utf-8-sig", "replace").lstrip())
+        body, _ = raw_decode(data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").lstrip())
     except (ValueError, RecursionError) as error:
         decoder.lost(invalid_answer(source, f"JSON that ends early or is broken ({error}): {excerpt(data)}"))
         return

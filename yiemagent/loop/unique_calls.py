@@ -6,7 +6,6 @@ The model may spell a tool's name a little wrong, repeat an id, or list one call
 
 from __future__ import annotations
 
-import secrets
 import string
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,8 @@ _ALPHABET = string.ascii_letters + string.digits
 
 def new_call_id() -> str:
     """A fresh id that every provider accepts: nine letters and digits (case C-33)."""
+    import secrets
+
     return "".join(secrets.choice(_ALPHABET) for _ in range(9))
 
 

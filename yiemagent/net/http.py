@@ -165,7 +165,7 @@ class HttpClient:
         return target
 
     def _attempt(self, call: _Call, may_resend: bool) -> HttpResponse:
-        from yiemagent.net.adapter import Lane
+        from yiemagent.net.lane import Lane
         from yiemagent.net.response import HttpResponse
 
         exchange = call.exchange()

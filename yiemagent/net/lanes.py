@@ -1,7 +1,7 @@
-"""Connections that are kept open: a lane is a requests adapter with one connection.
+"""Connections that are kept open: a lane is a pool of one connection.
 
-A lane is used by one exchange at a time, whatever the thread, so nothing of requests is ever
-shared between threads, and threads that come and go still find a warm connection. A child
+A lane is used by one exchange at a time, whatever the thread, so nothing of it is ever shared
+between threads, and threads that come and go still find a warm connection. A child
 process starts with none.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from yiemagent.forking import forget_parent_on_fork
 
 if TYPE_CHECKING:
-    from yiemagent.net.adapter import Lane
+    from yiemagent.net.lane import Lane
 
 __all__ = ["Lanes", "shared_lanes"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from yiemagent.net.errors import HttpBodyTooLarge, HttpTimeout
 
 if TYPE_CHECKING:
-    from yiemagent.net.adapter import Lane
     from yiemagent.net.exchange import Exchange
+    from yiemagent.net.lane import Lane
     from yiemagent.net.lanes import Lanes
     from yiemagent.net.target import Target
 

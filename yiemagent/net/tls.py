@@ -9,17 +9,12 @@ import functools
 import os
 import ssl
 
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
+from certifi import where
 from urllib3.util.ssl_ import create_urllib3_context
 
 from yiemagent.errors import ConfigurationError
 
-__all__ = ["ca_from_environment", "ssl_context"]
-
-
-def ca_from_environment() -> str | None:
-    """The CA bundle that requests would take from the environment, or None."""
-    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or None
+__all__ = ["ssl_context"]
 
 
 @functools.lru_cache(maxsize=16)
@@ -39,7 +34,7 @@ def ssl_context(verify: bool | str, cert: str | tuple[str, str] | None) -> ssl.S
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     else:
-        bundle = DEFAULT_CA_BUNDLE_PATH if verify is True else verify
+        bundle = where() if verify is True else verify
         _load(context, bundle)
     if cert is not None:
         pair = (cert, None) if isinstance(cert, str) else cert

@@ -1,11 +1,10 @@
-"""What requests, urllib3, http.client, ssl and the socket raise, as errors of this room."""
+"""What urllib3, http.client, ssl and the socket raise, as errors of this room; requests wraps those."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
 
-import requests.exceptions
 import urllib3.exceptions
 
 from yiemagent.net.errors import ConnectionCause, HttpConnectionError
@@ -18,7 +17,6 @@ _DEEPEST = 8
 # First match along the chain of causes, from the outside in, table row by table row.
 _CAUSES: tuple[tuple[type[BaseException], ConnectionCause], ...] = (
     (urllib3.exceptions.ProxyError, "proxy"),
-    (requests.exceptions.ProxyError, "proxy"),
     (ssl.SSLEOFError, "closed"),
     (ssl.SSLZeroReturnError, "closed"),
     (ssl.SSLError, "tls"),
