@@ -34,6 +34,10 @@ def hello(request: ServedRequest) -> None:
 @example("https://models.test")
 @example("http://h//a/;x=1,2/b:c@d/")
 @example("http://1.2/x-._~!$&'()*+,;=:@")
+@example("http://h/a/../b")
+@example("http://h/./b")
+@example("http://H/a%41?b=\N{LATIN SMALL LETTER A WITH DIAERESIS} c")
+@example("http://user:pass@h:08/")
 def test_a_plain_url_is_what_requests_makes_of_it(url: str) -> None:
     """C-44 to C-47: reading it here must not change where a request goes."""
     assert _read(url) == prepared_url(url)
