@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from yiemagent.data_class import dataclass
+from yiemagent.llm.wire_json import compact_json
 
 __all__ = ["ParsedArguments", "arguments_text", "parse_arguments"]
 
@@ -58,7 +59,7 @@ def parse_arguments(raw: Any) -> ParsedArguments:
 def arguments_text(arguments: Mapping[str, Any]) -> str:
     """The JSON text of *arguments* for a request: always an object, never NaN (A-21, C-34)."""
     try:
-        return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return compact_json(dict(arguments))
     except (TypeError, ValueError, RecursionError):
         pass
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["SHAPE_ERRORS", "message_to_wire", "raw_decode", "to_wire"]
+__all__ = ["SHAPE_ERRORS", "compact_json", "message_to_wire", "raw_decode", "to_wire"]
 
 SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
 """What reading an answer raises when it is not shaped as its dialect says."""
@@ -14,7 +14,11 @@ raw_decode = json.JSONDecoder(strict=False).raw_decode
 """Reads one JSON value and says where it ends; line ends inside texts are taken (A-16)."""
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+# Looking out for cycles would be half the cost of encoding; a cycle is too deep in any case.
+compact_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
+).encode
+"""Compact JSON text. Raises TypeError, ValueError or RecursionError for what has no JSON form."""
 
 
 def to_wire(value: Any) -> bytes:
@@ -23,7 +27,10 @@ def to_wire(value: Any) -> bytes:
     Raises:
         TypeError, ValueError: It holds something that JSON has no form for, or NaN.
     """
-    text = _encode(value)
+    try:
+        text = compact_json(value)
+    except RecursionError:
+        raise ValueError("it contains itself, or is nested too deeply") from None
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

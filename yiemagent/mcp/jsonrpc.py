@@ -61,8 +61,11 @@ URL_ELICITATION_REQUIRED = -32042
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
-# Building an encoder costs more than encoding a small message with it.
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+# Building an encoder costs more than encoding a small message with it, and looking out for cycles half
+# of that; a cycle is too deep in any case.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
+).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 _raw_decode = json.JSONDecoder().raw_decode
