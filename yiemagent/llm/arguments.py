@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from yiemagent.compact_json import compact_json
 from yiemagent.data_class import dataclass
-from yiemagent.llm.wire_json import compact_json
 
 __all__ = ["ParsedArguments", "arguments_text", "parse_arguments"]
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["SHAPE_ERRORS", "compact_json", "message_to_wire", "raw_decode", "to_wire"]
+from yiemagent.compact_json import compact_json
+
+__all__ = ["SHAPE_ERRORS", "message_to_wire", "raw_decode", "to_wire"]
 
 SHAPE_ERRORS = (TypeError, AttributeError, ValueError, KeyError, IndexError, RecursionError)
 """What reading an answer raises when it is not shaped as its dialect says."""
 
 raw_decode = json.JSONDecoder(strict=False).raw_decode
 """Reads one JSON value and says where it ends; line ends inside texts are taken (A-16)."""
-
-
-# Looking out for cycles would be half the cost of encoding; a cycle is too deep in any case.
-compact_json = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
-).encode
-"""Compact JSON text. Raises TypeError, ValueError or RecursionError for what has no JSON form."""
 
 
 def to_wire(value: Any) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from yiemagent.compact_json import compact_json
 from yiemagent.errors import McpError, McpProtocolError
 
 __all__ = [
@@ -61,11 +62,6 @@ URL_ELICITATION_REQUIRED = -32042
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
-# Building an encoder costs more than encoding a small message with it, and looking out for cycles half
-# of that; a cycle is too deep in any case.
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
-).encode
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 _raw_decode = json.JSONDecoder().raw_decode
@@ -120,7 +116,7 @@ def encode(message: Message | list[Message]) -> bytes:
         McpProtocolError: It holds something that JSON cannot say (NaN, a set, a cycle).
     """
     try:
-        text = _encode(message)
+        text = compact_json(message)
         try:
             return text.encode()
         except UnicodeEncodeError:  # half a surrogate pair: sayable as an escape only
