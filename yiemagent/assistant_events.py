@@ -8,10 +8,10 @@ steps and an earlier event never changes afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar, TypeAlias
 
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.errors import LlmError
 from yiemagent.messages import (
     AssistantMessage,

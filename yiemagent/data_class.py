@@ -17,14 +17,25 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "replace"]
 
 CALLS_BEFORE_COMPILING = 20
 """Compiling a constructor costs as much as calling one that reads its arguments a hundred times."""
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass, replace
 else:
+
+    def replace(instance: Any, /, **changes: Any) -> Any:
+        """As ``dataclasses.replace``, which asks each field of its class each time."""
+        made = type(instance)
+        plan = vars(made).get("_plan_")
+        if plan is None:
+            return dataclasses.replace(instance, **changes)
+        for name in plan.accepted:
+            if name not in changes:
+                changes[name] = getattr(instance, name)
+        return made(**changes)
 
     def dataclass(
         *,
@@ -72,11 +83,15 @@ class _Plan:
         "calls",
         "compared",
         "everything",
+        "factories",
         "fields",
         "made",
         "options",
         "positional",
+        "required",
         "shown",
+        "start",
+        "taken",
     )
 
     def __init__(self, cls: Any, kw_only: bool, options: dict[str, bool]) -> None:
@@ -84,7 +99,19 @@ class _Plan:
         self.options = options
         self.fields = fields = _own_fields(cls, kw_only)
         self.positional = tuple(name for name, field in fields.items() if field.init and not field.kw_only)
-        self.accepted = frozenset(name for name, field in fields.items() if field.init)
+        self.accepted = tuple(name for name, field in fields.items() if field.init)
+        self.start = {name: field.default for name, field in fields.items()}
+        self.taken = frozenset(self.accepted)
+        self.required = frozenset(
+            name
+            for name in self.accepted
+            if fields[name].default is MISSING and fields[name].default_factory is MISSING
+        )
+        self.factories = {
+            name: field.default_factory
+            for name, field in fields.items()
+            if field.default_factory is not MISSING
+        }
         self.shown = tuple(name for name, field in fields.items() if field.repr)
         self.compared = _values(tuple(name for name, field in fields.items() if field.compare))
         self.everything = _values(tuple(fields))
@@ -179,30 +206,33 @@ class _Methods:
 
 # --- the constructor
 
+_set = object.__setattr__
+
 
 def _first_init(self: Any, /, *args: Any, **kwargs: Any) -> None:
     """A constructor that works its arguments out, until the class has one of its own."""
     plan = self._plan_
     plan.calls += 1
-    given = dict(zip(plan.positional, args, strict=False))
-    fits = len(args) <= len(plan.positional) and plan.accepted.issuperset(kwargs)
-    fits = fits and given.keys().isdisjoint(kwargs)
-    given.update(kwargs)
-    values = {name: given[name] if name in given else _default(field) for name, field in plan.fields.items()}
-    if plan.calls > CALLS_BEFORE_COMPILING or not fits or any(value is MISSING for value in values.values()):
+    if plan.calls > CALLS_BEFORE_COMPILING or not _fits(plan, args, kwargs):
         # What does not fit is refused by a real signature, in its words.
         plan.made.__init__ = init = _compiled_init(plan)
         init(self, *args, **kwargs)
         return
+    values = plan.start | kwargs
+    if args:
+        values.update(zip(plan.positional, args, strict=False))
     for name, value in values.items():
-        object.__setattr__(self, name, value)
+        _set(self, name, plan.factories[name]() if value is MISSING else value)
     if hasattr(plan.made, "__post_init__"):
         self.__post_init__()
 
 
-def _default(field: Field[Any]) -> Any:
-    """What a field gets that was not given; ``MISSING`` when it must be given."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
+def _fits(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether each field is given once, or has a default."""
+    names = plan.positional[: len(args)]
+    given = {*names, *kwargs}
+    twice = len(given) != len(args) + len(kwargs)  # Or more than can be given by position.
+    return not twice and plan.required <= given <= plan.taken
 
 
 def _compiled_init(plan: _Plan) -> Callable[..., None]:

@@ -51,10 +51,12 @@ def test_objects_are_made_shown_compared_and_hashed_alike() -> None:
     assert Ours(1).tags is not Ours(1).tags
 
 
-@pytest.mark.parametrize("arguments", [((), {}), ((1, [], 2), {}), ((1,), {"_held": 1}), ((1,), {"z": 1})])
+@pytest.mark.parametrize(
+    "arguments", [((), {}), ((1, [], 2), {}), ((1,), {"_held": 1}), ((1,), {"z": 1}), ((1,), {"x": 1})]
+)
 def test_wrong_arguments_are_refused_alike(arguments: Any) -> None:
-    """Missing, positional where keyword-only, not for the constructor, unknown."""
-    for cls in (Theirs, Ours):
+    """Missing, positional where keyword-only, not for the constructor, unknown, twice."""
+    for cls in (_define(dataclasses.dataclass), _define(data_class.dataclass)):
         with pytest.raises(TypeError):
             cls(*arguments[0], **arguments[1])
 
@@ -87,6 +89,26 @@ def test_copies_pickles_and_replacements_are_equal() -> None:
         assert (other.hidden, other._held) == (8, "note")
     changed = dataclasses.replace(point, y=9)
     assert (changed.y, changed.x, changed._held) == (9, 1, None)
+
+
+@pytest.mark.parametrize("replace", [dataclasses.replace, data_class.replace])
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, data_class.dataclass])
+def test_either_replace_copies_either_kind_of_class(replace: Any, decorator: Any) -> None:
+    """What is given is not read first: a descriptor may work it out."""
+    made = _define(decorator)
+    point = made(1, ["a"], y=7, hidden=8)
+    object.__setattr__(point, "_held", "note")
+
+    changed = replace(point, y=9)
+
+    assert type(changed) is made
+    assert (changed.x, changed.tags, changed.y, changed.hidden, changed._held) == (1, ["a"], 9, 8, None)
+    assert changed.tags is point.tags
+    for wrong in ({"z": 1}, {"_held": 1}):
+        with pytest.raises((TypeError, ValueError)):
+            replace(point, **wrong)
+    with pytest.raises(ValueError, match="x"):
+        replace(point, x=-1)
 
 
 def test_signature_fields_and_patterns_are_those_of_a_data_class() -> None:

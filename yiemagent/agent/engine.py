@@ -6,7 +6,6 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from yiemagent.agent.results import RunResult
 from yiemagent.agent.settings import AgentSettings
 from yiemagent.agent.tickets import RunHandle, Ticket, deadline_of
 from yiemagent.agent.worker import LiveRun, _agent_loop
+from yiemagent.data_class import replace
 from yiemagent.errors import AgentBusy, RunAborted, WaitTimeout
 from yiemagent.events import AgentEnd, Event, MessageEnd
 from yiemagent.forking import forget_parent_on_fork

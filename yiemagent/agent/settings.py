@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
 from yiemagent.agent.listeners import Listeners
 from yiemagent.agent.options import as_llm
 from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import AgentLoopConfig
 from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage, UserMessage

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 
 from yiemagent.abort import AbortSignal
@@ -20,6 +20,7 @@ from yiemagent.context.observation import observe
 from yiemagent.context.size import message_size
 from yiemagent.context.summary import SUMMARY_PROMPT, Summary, SummaryFailed, summarize
 from yiemagent.context.tokens import CountTokens, TokenCounter
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import (
     AssistantMessage,

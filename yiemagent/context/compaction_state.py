@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from yiemagent.context.mapping import continues
 from yiemagent.context.tokens import TokenCounter
 from yiemagent.context.transcript import units_backwards
 from yiemagent.context.truncate import shorten_result
+from yiemagent.data_class import replace
 from yiemagent.messages import Message, UserMessage
 
 __all__ = ["CompactionState", "choose_cut", "find_questions"]

@@ -8,7 +8,6 @@ transform sees messages only. The history stays as it is in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.context.observation import observe
 from yiemagent.context.transcript import units_backwards
 from yiemagent.context.truncate import Transform
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import Message, UserMessage
 

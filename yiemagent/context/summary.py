@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent, Done, Failed
 from yiemagent.context.fence import wrap_external
 from yiemagent.context.size import json_text
 from yiemagent.context.truncate import without_middle
+from yiemagent.data_class import replace
 from yiemagent.errors import ContextOverflow, LlmError, LlmTimeout, RunAborted
 from yiemagent.kept_thread import KeptThread, Mailbox
 from yiemagent.messages import (

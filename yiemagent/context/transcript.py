@@ -8,9 +8,9 @@ be followed at once by exactly one result for each call; their order is free (TV
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError, InvalidTranscript
 from yiemagent.messages import (
     AssistantMessage,

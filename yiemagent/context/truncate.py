@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from yiemagent.abort import AbortSignal
@@ -16,6 +15,7 @@ from yiemagent.context.mapping import MessageMap
 from yiemagent.context.observation import observe
 from yiemagent.context.size import message_size
 from yiemagent.context.transcript import units, units_backwards
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import Message, TextContent, ToolResultMessage, UserMessage
 

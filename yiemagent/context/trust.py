@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from yiemagent.abort import AbortSignal
 from yiemagent.context.fence import is_fenced, wrap_external
 from yiemagent.context.mapping import MessageMap
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import ContentBlock, Message, TextContent, ToolResultMessage
 from yiemagent.tools.result import as_tool_result

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.anthropic_decode import AnthropicDecoder
 from yiemagent.llm.anthropic_messages import API

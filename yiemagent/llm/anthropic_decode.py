@@ -8,9 +8,9 @@ stream is complete only with its ``message_stop`` (B-61).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
+from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
 from yiemagent.llm.errors import make_error, truncated_answer

@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent
+from yiemagent.data_class import replace
 from yiemagent.error_text import error_text
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.answer import AnswerBuilder

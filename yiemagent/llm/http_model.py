@@ -11,10 +11,10 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from yiemagent.assistant_events import AssistantEvent, Failed, RetryScheduled
+from yiemagent.data_class import replace
 from yiemagent.error_text import error_text
 from yiemagent.errors import ConfigurationError, LlmError
 from yiemagent.llm.errors import http_error, make_error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.direct_model import DirectModel
 from yiemagent.llm.http_options import HttpKeywords, http_options

@@ -7,11 +7,10 @@ to 17).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed, StreamStart
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder
 from yiemagent.llm.errors import make_error

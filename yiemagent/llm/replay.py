@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from yiemagent.context.transcript import repair_transcript
+from yiemagent.data_class import replace
 from yiemagent.messages import (
     AssistantMessage,
     ContentBlock,

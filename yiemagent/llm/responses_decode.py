@@ -8,9 +8,9 @@ only one of its kind: mixing two calls would be worse than an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
+from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
 from yiemagent.llm.errors import body_error, make_error, truncated_answer

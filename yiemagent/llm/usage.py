@@ -7,9 +7,9 @@ import json
 import math
 import os.path
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from yiemagent.data_class import replace
 from yiemagent.messages import Usage
 from yiemagent.model import ModelInfo
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import (
@@ -24,7 +23,7 @@ from yiemagent.assistant_events import (
     fold,
 )
 from yiemagent.context.observation import observing
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.error_text import error_text
 from yiemagent.errors import (
     ContextOverflow,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.loop.limits import Limits
 from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import (

@@ -10,11 +10,10 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from yiemagent.assistant_events import AssistantEvent, Done, Failed
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.errors import LlmError
 from yiemagent.kept_thread import Mailbox
 from yiemagent.loop.config import StreamFn

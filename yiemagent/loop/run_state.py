@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from yiemagent.abort import AbortSignal
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.error_text import error_text
 from yiemagent.errors import HookFailed, YiemAgentError
 from yiemagent.events import (

@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 from yiemagent.abort import AbortSignal
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.error_text import error_text, message_of
 from yiemagent.errors import RunAborted
 from yiemagent.events import ToolExecutionStart

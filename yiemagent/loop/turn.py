@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.errors import LlmError
 from yiemagent.loop.assistant import Answer, stream_assistant_response
 from yiemagent.loop.config import NextTurn, PrepareNextTurnContext

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
-from dataclasses import replace
 
+from yiemagent.data_class import replace
 from yiemagent.messages import AssistantMessage, ContentBlock, ToolCall
 from yiemagent.tools.registry import ToolRegistry
 

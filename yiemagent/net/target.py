@@ -121,7 +121,8 @@ def _may_have_proxies() -> bool:
     """False when no proxy is set anywhere; macOS and Windows have settings of their own."""
     if sys.platform in ("darwin", "win32"):
         return True
-    return any(name.lower().endswith("_proxy") for name in os.environ)
+    names = map(str.lower, os.environ)
+    return any(name.endswith("_proxy") and name != "no_proxy" for name in names)
 
 
 def _is_loopback(host: str) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from yiemagent.data_class import replace
 from yiemagent.messages import ImageContent, OpaqueContent, ReasoningContent, TextContent
 from yiemagent.tools.json_text import NoJsonText, json_text, scrub_surrogates, text_of_bytes
 from yiemagent.tools.tool import ToolResult

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
-from yiemagent.data_class import dataclass
+from yiemagent.data_class import dataclass, replace
 from yiemagent.messages import ContentBlock, TextContent, Trust, Usage
 from yiemagent.tools.checks import check_tool
 from yiemagent.tools.wire_schema import to_wire_schema
