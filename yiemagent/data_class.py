@@ -32,10 +32,8 @@ else:
         plan = vars(made).get("_plan_")
         if plan is None:
             return dataclasses.replace(instance, **changes)
-        for name in plan.accepted:
-            if name not in changes:
-                changes[name] = getattr(instance, name)
-        return made(**changes)
+        names, values = plan.unchanged(tuple(changes))
+        return made(**dict(zip(names, values(instance), strict=True)), **changes)
 
     def dataclass(
         *,
@@ -79,6 +77,7 @@ class _Plan:
     """What the methods of a class need to know of it."""
 
     __slots__ = (
+        "_unchanged",
         "accepted",
         "calls",
         "compared",
@@ -116,6 +115,15 @@ class _Plan:
         self.compared = _values(tuple(name for name, field in fields.items() if field.compare))
         self.everything = _values(tuple(fields))
         self.calls = 0
+        self._unchanged: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]] = {}
+
+    def unchanged(self, changes: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+        """What a copy takes over beside these *changes*, and what gives its values."""
+        known = self._unchanged.get(changes)
+        if known is None:
+            names = tuple(name for name in self.accepted if name not in changes)
+            known = self._unchanged[changes] = names, _values(names)
+        return known
 
 
 def _own_fields(cls: Any, kw_only: bool) -> dict[str, Field[Any]]:

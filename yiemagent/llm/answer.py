@@ -21,6 +21,7 @@ from yiemagent.assistant_events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from yiemagent.data_class import replace
 from yiemagent.llm.calls import finish_calls
 from yiemagent.llm.names import new_call_id
 from yiemagent.llm.slots import CallSlot
@@ -63,10 +64,12 @@ class AnswerBuilder:
         listening: Whether events are wanted.
     """
 
-    __slots__ = ("_warnings", "base", "blocks", "events", "listening", "started", "tools")
+    __slots__ = ("_warnings", "base", "blocks", "events", "listening", "response_id", "started", "tools")
 
     def __init__(self, base: AssistantMessage, tools: Sequence[ToolSpec], *, listening: bool) -> None:
         self.base = base
+        self.response_id: str | None = None
+        """As the provider calls the answer, once it has said so."""
         self.tools = tools
         self.listening = listening
         self.started = False
@@ -163,7 +166,7 @@ class AnswerBuilder:
         if not self.started:
             # As late as possible: until now the request can still be sent again unnoticed.
             self.started = True
-            self.events.append(StreamStart(self.base))
+            self.events.append(StreamStart(replace(self.base, response_id=self.response_id)))
         self.events.append(event)
 
     def _emit_end(self, block: OpenBlock, done: ContentBlock) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
 from yiemagent.llm.errors import make_error, truncated_answer
@@ -80,7 +79,7 @@ class AnthropicDecoder(EventDecoder):
         self._begun = True
         response_id = message.get("id")
         if isinstance(response_id, str) and response_id:
-            self.builder.base = replace(self.builder.base, response_id=response_id)
+            self.builder.response_id = response_id
 
     def _block_start(self, chunk: Mapping[str, Any]) -> None:
         self._open(chunk.get("index"), chunk.get("content_block") or {})

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
 from yiemagent.llm.errors import body_error, invalid_answer, make_error, truncated_answer
@@ -85,7 +84,6 @@ class ChatDecoder:
         "_parts",
         "_reasoning",
         "_refusal",
-        "_response_id",
         "_slots",
         "_source",
         "_text",
@@ -117,7 +115,6 @@ class ChatDecoder:
         self._has_tool_calls = False
         self._refusal: list[str] = []
         self._usage: Any = None
-        self._response_id: str | None = None
         self._finish_reason: str | None = None
         self._done = False
         self._failure: LlmError | None = None
@@ -194,7 +191,7 @@ class ChatDecoder:
             self._chunk(chunk)
 
     def _chunk(self, chunk: dict[str, Any]) -> None:
-        if self._response_id is None:
+        if self.builder.response_id is None:
             self._begin(chunk)
         usage = chunk.get("usage")
         if usage:
@@ -210,8 +207,7 @@ class ChatDecoder:
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         response_id = chunk.get("id")
         if response_id and isinstance(response_id, str):
-            self._response_id = response_id
-            self.builder.base = replace(self.builder.base, response_id=response_id)
+            self.builder.response_id = response_id
 
     def _choice(self, choice: Mapping[str, Any], delta: Any, *, whole: bool) -> None:
         if delta:

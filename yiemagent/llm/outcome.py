@@ -125,7 +125,7 @@ def _message(
         api=base.api,
         provider=base.provider,
         model=base.model,
-        response_id=base.response_id,
+        response_id=builder.response_id,
         refusal=ending.refusal,
         finish_reason=ending.finish_reason,
         warnings=builder.warnings,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from yiemagent.data_class import replace
 from yiemagent.errors import LlmError
 from yiemagent.llm.answer import AnswerBuilder, OpenBlock
 from yiemagent.llm.errors import body_error, make_error, truncated_answer
@@ -149,7 +148,7 @@ class ResponsesDecoder(EventDecoder):
     def _begun(self, chunk: Mapping[str, Any]) -> None:
         response_id = (chunk.get("response") or {}).get("id")
         if isinstance(response_id, str) and response_id:
-            self.builder.base = replace(self.builder.base, response_id=response_id)
+            self.builder.response_id = response_id
 
     def _ended(self, chunk: Mapping[str, Any]) -> None:
         response = chunk.get("response") or {}

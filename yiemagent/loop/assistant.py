@@ -109,6 +109,9 @@ def _ask(run: LoopRun, call_signal: AbortSignal) -> Answer:
     return _deliver(run, answer, started=call.started)
 
 
+_NOTHING_YET = AssistantMessage(())
+
+
 class _Call:
     """Follows the events of one stream; emits what listeners want to see of it."""
 
@@ -117,7 +120,7 @@ class _Call:
     def __init__(self, run: LoopRun, signal: AbortSignal) -> None:
         self._run = run
         self._signal = signal
-        self._base = AssistantMessage(())
+        self._base = _NOTHING_YET
         self._log: list[AssistantEvent] = []
         self._failure: BaseException | None = None
         self.started = False
