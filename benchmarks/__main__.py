@@ -1,20 +1,19 @@
-"""The driver: floor and us in turn, in one process, against one server; prints ratios."""
+"""The driver: floor and us in turn, each in a process of its own, against one server; prints ratios."""
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import pathlib
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import cold, floor, mcp_http, mcp_nats, mcp_stdio, memory, ours
+from benchmarks import cold, mcp_http, mcp_nats, mcp_stdio, memory
 from benchmarks.jobs import JOBS, Job
 from benchmarks.server import running_server
+from benchmarks.side import running_side
 
 RESULTS = pathlib.Path(__file__).with_name("results.json")
 
@@ -29,23 +28,20 @@ GROUPS: dict[str, Callable[[str, int | None], list[dict[str, Any]]]] = {
     "mcp-http": lambda url, rounds: mcp_http.rows(rounds or 40),
     "mcp-nats": lambda url, rounds: mcp_nats.rows(rounds or 40),
 }
-"""What is not a job of floor and us in this process: each gives its own rows."""
+"""What is not a job of floor and us in turn: each gives its own rows."""
 
 
 def measure(job: Job, url: str, rounds: int | None) -> dict[str, Any]:
     """Interleaved samples of one job; the first round is dropped."""
-    sides = {side.NAME: job.prepare(side, url) for side in (floor, ours)}
-    samples: dict[str, list[float]] = {name: [] for name in sides}
-    clock: Callable[[], float] = time.process_time if job.cpu else time.perf_counter
-    for number in range((rounds or job.rounds) + 1):
-        for name, sample in sides.items():
-            gc.collect()
-            began = clock()
-            sample()
-            if number:
-                samples[name].append((clock() - began) / job.per)
+    with running_side("floor", job, url) as floor, running_side("ours", job, url) as ours:
+        samples: dict[str, list[float]] = {floor.name: [], ours.name: []}
+        for number in range((rounds or job.rounds) + 1):
+            for side in (floor, ours):
+                seconds = side.sample()
+                if number:
+                    samples[side.name].append(seconds)
     medians = {name: statistics.median(values) for name, values in samples.items()}
-    ratio = medians[ours.NAME] / medians[floor.NAME]
+    ratio = medians["ours"] / medians["floor"]
     return {"job": job.name, "what": job.what, "goal": job.goal, "ratio": ratio, "seconds": medians}
 
 
