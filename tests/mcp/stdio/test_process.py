@@ -78,7 +78,8 @@ def test_a_server_may_be_over_before_its_starter_has_gone_on(monkeypatch: pytest
     class Hasty(threading.Thread):
         def start(self) -> None:
             super().start()
-            self.join()  # It serves the program to its end.
+            if self.name == f"yiemagent-mcp-{os.path.basename(sys.executable)}":
+                self.join()  # It serves the program to its end.
 
     monkeypatch.setattr("yiemagent.mcp.child.threading.Thread", Hasty)
     with McpStdio(sys.executable, ["-c", "raise SystemExit('no key')"], max_restarts=0) as client:
