@@ -397,6 +397,24 @@ def test_a_prompt_that_waits_for_room_is_woken_when_a_run_takes_one(
     assert spy.notified == [True]
 
 
+def test_a_prompt_between_two_runs_waits_although_both_channels_are_full(
+    wait_spy: Callable[[Any, str], Any],
+) -> None:
+    """Decision 6: waiting helps, for the loop takes the next one however full the output is."""
+    channels = Channels()
+    for _ in range(INPUT_SIZE):
+        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    channels.output.extend([Response("completed")] * OUTPUT_SIZE)
+    spy = wait_spy(channels, "changed")
+    waiting = run_in_thread(channels.accept_prompt, Ticket(()), deadline=None, timeout=None)
+    spy.wait_for_waiter()
+    channels.next_run(0)
+
+    waiting.get()
+    with pytest.raises(ChannelFull, match="call take_response"):
+        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+
+
 def test_a_prompt_that_waits_for_room_is_woken_when_one_before_it_is_withdrawn(
     wait_spy: Callable[[Any, str], Any],
 ) -> None:

@@ -54,7 +54,8 @@ class Channels(OutputSide):
                     )
                 if len(self.input) < INPUT_SIZE:
                     break
-                if ticket.handle is None and len(self.output) >= OUTPUT_SIZE:
+                # Between two runs the loop is about to take one: then there will be room.
+                if ticket.handle is None and self.active is not None and len(self.output) >= OUTPUT_SIZE:
                     raise ChannelFull(
                         f"the input channel ({INPUT_SIZE}) and the output channel ({OUTPUT_SIZE}) are full; "
                         "call take_response() before prompting again"
