@@ -57,6 +57,26 @@ def test_a_plain_conversation_loads_no_requests(serve: Serve) -> None:
     assert (out.stdout.strip(), out.stderr) == ("mocked []", "")
 
 
+@pytest.mark.servers
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="the system has proxies of its own")
+@pytest.mark.parametrize(
+    ("name", "loaded"), [("NO_PROXY", False), ("HTTPS_PROXY", True), ("all_proxy", True)]
+)
+def test_requests_is_loaded_for_the_proxies_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, loaded: bool
+) -> None:
+    """A list of exceptions is no proxy."""
+    monkeypatch.setenv(name, "http://proxy.test:3128")
+    script = (
+        "import sys; from yiemagent.net.target import make_target\n"
+        "make_target('http://models.test/v1', verify=None, cert=None, proxies=None)\n"
+        "print('requests' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+
+    assert (out.stdout.strip(), out.stderr) == (str(loaded), "")
+
+
 @pytest.mark.parametrize("warm", [False, True])
 def test_responses_sees_what_a_model_sends(serve: Serve, monkeypatch: pytest.MonkeyPatch, warm: bool) -> None:
     """The design's package for tests: also when a connection was opened before requests was loaded."""
