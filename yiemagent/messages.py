@@ -7,6 +7,7 @@ JSON and the OpenAI shapes is in ``yiemagent.message_formats``.
 
 from __future__ import annotations
 
+import string
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -30,7 +31,10 @@ __all__ = [
     "Trust",
     "Usage",
     "UserMessage",
+    "new_call_id",
 ]
+
+_ID_ALPHABET = string.ascii_letters + string.digits
 
 StopReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "error", "aborted", "redirected"]
 """Why an assistant message ended. Whether tools run is decided by the calls in it (decision 16)."""
@@ -78,6 +82,13 @@ class ReasoningContent:
     """The provider's own form of this block; echoed to the same provider only."""
 
     type: ClassVar[str] = "reasoning"
+
+
+def new_call_id() -> str:
+    """A fresh id of a call that every provider accepts: nine letters and digits (C-33). Any thread."""
+    import secrets
+
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(9))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ Make = Callable[..., HttpClient]
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "mocked"}, "finish_reason": "stop"}]}
 
 
+@pytest.fixture(autouse=True)
+def _both_ways() -> None:
+    """Each test here says itself which way it takes."""
+
+
 def hello(request: ServedRequest) -> None:
     request.reply(b"hello")
 

@@ -60,7 +60,8 @@ class RunStream:
         return self._handle.outcome()
 
     def close(self) -> None:
-        """Abort the run if it is not over. Idempotent; does nothing in a forked child."""
+        """Abort the run if it is not over. Idempotent; does nothing in a forked child, nor as the
+        interpreter goes down."""
         if not self._home.here:
             return
         if not self._handle.done:

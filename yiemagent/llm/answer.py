@@ -23,7 +23,6 @@ from yiemagent.assistant_events import (
 )
 from yiemagent.data_class import replace
 from yiemagent.llm.calls import finish_calls
-from yiemagent.llm.names import new_call_id
 from yiemagent.llm.slots import CallSlot
 from yiemagent.messages import (
     AssistantMessage,
@@ -32,6 +31,7 @@ from yiemagent.messages import (
     ReasoningContent,
     TextContent,
     ToolCall,
+    new_call_id,
 )
 from yiemagent.model import ToolSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from yiemagent.llm.arguments import parse_arguments
-from yiemagent.llm.names import new_call_id, resolve_name
+from yiemagent.llm.names import resolve_name
 from yiemagent.llm.slots import CallSlot
-from yiemagent.messages import ToolCall
+from yiemagent.messages import ToolCall, new_call_id
 from yiemagent.model import ToolSpec
 
 __all__ = ["finish_calls"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +9,7 @@ from yiemagent.model import ToolSpec
 from yiemagent.tools.registry import ToolRegistry
 from yiemagent.tools.tool import Tool
 
-__all__ = ["call_id_of", "name_of", "new_call_id", "resolve_name"]
-
-_ALPHABET = string.ascii_letters + string.digits
-
-
-def new_call_id() -> str:
-    """A fresh id: nine letters and digits, which every provider accepts (C-33)."""
-    import secrets
-
-    return "".join(secrets.choice(_ALPHABET) for _ in range(9))
+__all__ = ["call_id_of", "name_of", "resolve_name"]
 
 
 def call_id_of(value: Any) -> str:

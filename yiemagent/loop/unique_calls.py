@@ -6,23 +6,13 @@ The model may spell a tool's name a little wrong, repeat an id, or list one call
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable
 
 from yiemagent.data_class import replace
-from yiemagent.messages import AssistantMessage, ContentBlock, ToolCall
+from yiemagent.messages import AssistantMessage, ContentBlock, ToolCall, new_call_id
 from yiemagent.tools.registry import ToolRegistry
 
-__all__ = ["new_call_id", "settle_tool_calls"]
-
-_ALPHABET = string.ascii_letters + string.digits
-
-
-def new_call_id() -> str:
-    """A fresh id that every provider accepts: nine letters and digits (case C-33)."""
-    import secrets
-
-    return "".join(secrets.choice(_ALPHABET) for _ in range(9))
+__all__ = ["settle_tool_calls"]
 
 
 def settle_tool_calls(
