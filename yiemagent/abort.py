@@ -38,7 +38,7 @@ class AbortSignal:
         # Taken directly and not through the condition: a signal handler that raises between taking
         # a lock and entering the block can only do so in Python code, which a Condition is.
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._changed: threading.Condition | None = None  # Made by the first who waits: few are waited for.
         self._aborted = False
         self._reason = ""
         self._callbacks: dict[object, Callable[[], object]] | None = None
@@ -78,7 +78,8 @@ class AbortSignal:
             self._reason = reason
             callbacks, self._callbacks = self._callbacks, None
             self._aborted = True
-            self._changed.notify_all()
+            if self._changed is not None:
+                self._changed.notify_all()
         if callbacks:
             _run_all(list(callbacks.values()))
 
@@ -92,11 +93,12 @@ class AbortSignal:
             return True
         deadline = None if timeout is None else monotonic() + timeout
         with self._lock:
+            changed = self._changed = self._changed or threading.Condition(self._lock)
             while not self._aborted:
                 left = _SLICE if deadline is None else min(_SLICE, deadline - monotonic())
                 if left <= 0:
                     return False
-                self._changed.wait(left)
+                changed.wait(left)
         return True
 
     def raise_if_aborted(self) -> None:

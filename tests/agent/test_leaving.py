@@ -99,7 +99,7 @@ del stream
 from yiemagent.kept_thread import KeptThread
 left().it = KeptThread("mine")
 left().it.start(sleeps)
-lock = left().it._line.inbox._lock
+lock = left().it._line._lock
 """,
 }
 """What is left behind, in a module of its own: the frames of stopped threads keep __main__ as it is."""

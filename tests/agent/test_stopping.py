@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import sys
 import threading
 import weakref
 from typing import Any
@@ -403,7 +404,10 @@ def test_an_idle_thread_keeps_nothing_of_its_last_run() -> None:
     agent = Agent(ScriptedLlm("1"))
     context.run(variable.set, agent)
     context.run(agent.run, "x")
-    while not agent._channels.changed._waiters:  # type: ignore[attr-defined]
+    thread = agent._thread
+    assert thread is not None
+    assert thread.ident is not None
+    while sys._current_frames()[thread.ident].f_code.co_name != "next_run":
         threading.Event().wait(0.001)  # It has answered, and is on its way to its next wait.
     gone = weakref.ref(agent)
     del agent, context

@@ -83,6 +83,7 @@ def test_an_abort_is_seen_by_threads_started_before_and_after_it() -> None:
 def test_abort_wakes_who_waits(wait_spy: Callable[[Any, str], Any]) -> None:
     """A7: ``signal.wait(t)`` is a sleep that ends early."""
     signal = AbortSignal()
+    signal._changed = threading.Condition(signal._lock)
     spy = wait_spy(signal, "_changed")
     waiter = run_in_thread(signal.wait, 60)
     spy.wait_for_waiter()

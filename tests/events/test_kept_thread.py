@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import sys
 import threading
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from yiemagent.kept_thread import KeptThread, Mailbox
-from yiemagent.testing import WAIT, Gate, Outcome, run_in_thread
+from yiemagent.kept_thread import KeptThread, Mailbox, _Line
+from yiemagent.testing import WAIT, Gate, run_in_thread
 
 
 def ran_on(thread: KeptThread) -> threading.Thread:
@@ -138,16 +139,16 @@ def test_a_forgotten_thread_is_not_touched() -> None:
     kept.forget()
 
     assert line is not None
-    assert line.inbox._woken is False
+    assert not line.left
     gate.open()
-    line.inbox.wake()
+    line.leave()
 
 
 def test_items_come_out_in_the_order_they_were_put() -> None:
     """The loop's thread takes what tool threads put."""
     box: Mailbox[int] = Mailbox()
     for number in range(3):
-        assert box.put(number)
+        box.put(number)
 
     assert [box.take() for _ in range(3)] == [0, 1, 2]
 
@@ -156,18 +157,26 @@ def test_items_come_out_in_the_order_they_were_put() -> None:
     ("wake", "taken"), [(lambda box: box.put("mail"), "mail"), (lambda box: box.wake(), None)]
 )
 def test_who_waits_is_woken_by_mail_and_by_wake(
-    wake: Callable[[Mailbox[str]], object], taken: str | None, wait_spy: Callable[[Any, str], Any]
+    wake: Callable[[Mailbox[str]], object], taken: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decision 10: abort wakes a loop that waits for a silent provider or tool."""
+    waits = threading.Semaphore(0)
+
+    class Spy(queue.SimpleQueue[Any]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            waits.release()
+            return super().get(
+                block, WAIT if block else None
+            )  # Without the slices, which hide a missing wake-up.
+
+    monkeypatch.setattr(queue, "SimpleQueue", Spy)
     box: Mailbox[str] = Mailbox()
-    spy = wait_spy(box, "_ready")
-    taker = run_in_thread(box.take, monotonic() + WAIT)
-    spy.wait_for_waiter()
+    taker = run_in_thread(box.take)
+    assert waits.acquire(timeout=WAIT)
 
     wake(box)
 
     assert taker.get() == taken
-    assert spy.notified == [True]
 
 
 def test_a_wake_up_that_comes_first_is_not_lost() -> None:
@@ -188,12 +197,24 @@ def test_mail_comes_before_a_wake_up() -> None:
     assert box.take() is None
 
 
-def test_nothing_can_be_put_after_the_takers_last_word() -> None:
-    """F-14, for threads."""
+def test_nobody_waits_for_mail_beyond_the_deadline() -> None:
+    """Decision 25: a tool's time is up although it is silent; mail that is there is taken all the same."""
     box: Mailbox[str] = Mailbox()
+    box.put("finished")
 
-    assert box.take(monotonic(), closing=True) is None
-    assert box.put("late") is False
+    assert [box.take(monotonic()), box.take(monotonic())] == ["finished", None]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_work_that_was_given_before_the_threads_last_word_is_taken(left: bool) -> None:
+    """F-14, for threads: also behind the news that it is to end."""
+    line = _Line()
+    if left:
+        line.leave()
+    assert line.give(list)
+
+    assert [line.take(0.0), line.take(0.0)] == [list, None]
+    assert line.give(list) is False
 
 
 def test_a_finalizer_may_wake_a_mailbox_wherever_its_thread_is_in_it() -> None:
@@ -218,10 +239,12 @@ def test_a_finalizer_may_wake_a_mailbox_wherever_its_thread_is_in_it() -> None:
     assert run_in_thread(traced).get() == "mail"
 
 
+@pytest.mark.parametrize("number", range(1, 6))
 def test_a_wake_up_by_the_very_thread_that_begins_to_wait_is_seen(
-    before_sleeping: Callable[..., Outcome[Any]],
+    number: int, at_line: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D-20: the loop's thread collects the dropped stream of its own run, whose abort wakes the box."""
+    monkeypatch.setattr("yiemagent.kept_thread._SLICE", 60.0)
     box: Mailbox[str] = Mailbox()
 
-    assert before_sleeping(box.wake, box.take).get() is None
+    assert at_line(number, "kept_thread.py", box.wake, box.take) is None

@@ -26,7 +26,7 @@ from yiemagent.tools.tool import Tool
 
 def main_waits():
     frame = sys._current_frames()[threading.main_thread().ident]
-    return frame.f_code.co_name == "wait" and frame.f_back.f_code.co_name == "take"
+    return frame.f_code.co_name == "take"
 
 def here(*args, **kwargs):
     while threading.current_thread() is not threading.main_thread() and not main_waits():

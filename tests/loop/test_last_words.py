@@ -64,10 +64,9 @@ def test_a_result_that_comes_as_the_time_is_found_to_be_up_is_too_late(
     running, posted, left = Gate(), threading.Event(), threading.Event()
 
     class Posting(Mailbox[Any]):
-        def put(self, item: Any) -> bool:
-            put = super().put(item)
+        def put(self, item: Any) -> None:
+            super().put(item)
             posted.set()
-            return put
 
     def timed_out(*args: Any) -> Any:
         running.open()  # Only now does it end: the loop has looked, and leaves it.
@@ -106,13 +105,13 @@ def test_a_result_whose_mail_is_on_the_way_as_the_grace_passes_is_taken(
     class Slow(Mailbox[Any]):
         """The tool's outcome is known before its mail is there."""
 
-        def put(self, item: Any) -> bool:
+        def put(self, item: Any) -> None:
             posting.block()
-            return super().put(item)
+            super().put(item)
 
-        def take(self, deadline: float | None = None, *, closing: bool = False) -> Any:
+        def take(self, deadline: float | None = None) -> Any:
             looked.release()
-            return super().take(deadline, closing=closing)
+            return super().take(deadline)
 
     monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Slow)
     llm = ScriptedLlm(calls(ToolCall("t1", "a", {})))
@@ -132,10 +131,9 @@ def test_a_result_is_there_before_its_mail(run: Run, tool: Any, monkeypatch: pyt
     posted = Gate()
 
     class Posting(Mailbox[Any]):
-        def put(self, item: Any) -> bool:
-            put = super().put(item)
+        def put(self, item: Any) -> None:
+            super().put(item)
             posted.block()
-            return put
 
     monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Posting)
     llm = ScriptedLlm(calls(ToolCall("t1", "a", {})), "done")

@@ -55,8 +55,8 @@ class AgentEngine(AgentSettings):
         self._prepare()
         exclusive = self._when_busy == "raise"
         try:
-            self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive)
-            self._ensure_thread()
+            if self._channels.accept_prompt(ticket, deadline=deadline, timeout=timeout, exclusive=exclusive):
+                self._ensure_thread()
         except BaseException:
             # Refused, or Ctrl-C at the worst moment: then it must not be answered either.
             self._give_up(ticket, "interrupted")

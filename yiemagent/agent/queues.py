@@ -7,7 +7,9 @@ messages, so that an accepted message is either in the run or starts one, never 
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Literal, TypeAlias
 
@@ -39,8 +41,11 @@ class Channels(OutputSide):
 
     def accept_prompt(
         self, ticket: Ticket, *, deadline: float | None, timeout: float | None, exclusive: bool = False
-    ) -> None:
+    ) -> bool:
         """Queue *ticket* as input; waits for room until *deadline*, which is *timeout* seconds away.
+
+        Returns:
+            Whether a thread that takes it has to be started.
 
         Raises:
             AgentStopped, AgentBusy (*exclusive* and busy), ChannelFull.
@@ -68,7 +73,7 @@ class Channels(OutputSide):
                     )
                 self.changed.wait(left)
             self.input.append(ticket)
-            self._accepted()
+            return self._accepted()
 
     def accept_follow_up(self, ticket: Ticket) -> bool:
         """Queue *ticket* as a follow-up; whether it joined the run in progress.
@@ -133,19 +138,18 @@ class Channels(OutputSide):
         to end, which was decided under the lock.
         """
         deadline = monotonic() + idle
-        with self.lock:
-            while not self.stopping:
-                if self._startable():
-                    queue = self.input or self.follow_ups
-                    self.active = ActiveRun(queue.pop(0))
+        while True:
+            with self.lock:
+                if self._startable() and not self.stopping:
+                    self.active = ActiveRun((self.input or self.follow_ups).pop(0))
                     self.changed.notify_all()
                     return self.active
                 left = deadline - monotonic()
-                if left <= 0:
-                    break
-                self.changed.wait(left)
-            self._leave_thread()
-            return None
+                if self.stopping or left <= 0:
+                    self._leave_thread()
+                    return None
+            with suppress(queue.Empty):
+                self.bell.get(timeout=left)
 
     def claim_thread(self) -> object | None:
         """The claim of a caller who has to start the thread that takes tickets; None when it need not."""
@@ -239,6 +243,7 @@ class Channels(OutputSide):
             self.input.clear()
             self.follow_ups.clear()
             self.changed.notify_all()
+            self.bell.put(None)
             return left
 
     # -- what is queued ------------------------------------------------------------------
@@ -294,11 +299,12 @@ class Channels(OutputSide):
         self.has_thread = False
         self.changed.notify_all()
 
-    def _accepted(self) -> None:
+    def _accepted(self) -> bool:
         self.holding = False
         if self.active is not None and self.active.signal.aborted:
             self.active.followed = True
-        self.changed.notify_all()
+        self.bell.put(None)
+        return not self.has_thread
 
     @staticmethod
     def _joins(run: ActiveRun | None) -> bool:

@@ -39,13 +39,15 @@ def deadline_of(timeout: float | None) -> float | None:
 class RunHandle:
     """Where ``run``, ``submit`` and ``stream`` get their result: set once, by the agent's thread."""
 
-    __slots__ = ("_callbacks", "_changed", "_done", "_lock", "error", "result")
+    __slots__ = ("_callbacks", "_done", "_gate", "_lock", "error", "result")
 
     def __init__(self) -> None:
         # Reentrant: the finalizer of a dropped stream may give up while its own thread is in here.
         # No threading.Event: it takes its lock through its condition, where Ctrl-C leaves it taken.
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._gate = threading.Lock()
+        """Held until there is an outcome: opening it is the one step that wakes who waits."""
+        self._gate.acquire()
         self._done = False
         self._callbacks: list[Callable[[RunHandle], object]] = []
         self.result: RunResult | None = None
@@ -64,7 +66,7 @@ class RunHandle:
                 return
             self.result, self.error = result, error
             callbacks, self._callbacks = self._callbacks, []
-            self._changed.notify_all()
+        self._gate.release()
         for callback in callbacks:
             callback(self)
 
@@ -80,13 +82,13 @@ class RunHandle:
 
     def wait(self, deadline: float | None) -> bool:
         """Wait for the outcome until ``monotonic()`` reaches *deadline*; whether there is one."""
-        with self._lock:
-            while not self._done:
-                left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
-            return True
+        while not self._done:
+            left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
+            if left <= 0:
+                return False
+            if self._gate.acquire(timeout=left):
+                self._gate.release()  # For the next one. Ctrl-C before it costs that one a slice.
+        return True
 
     def outcome(self) -> RunResult:
         """The result of a run that completed or reached a limit; raises the error otherwise."""

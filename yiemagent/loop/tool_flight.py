@@ -12,7 +12,7 @@ from dataclasses import field
 from time import monotonic
 
 from yiemagent.data_class import dataclass
-from yiemagent.events import Log, ToolExecutionUpdate
+from yiemagent.events import Event, Log, ToolExecutionUpdate
 from yiemagent.kept_thread import KeptThread, Mailbox
 from yiemagent.loop.run_state import LoopRun
 from yiemagent.loop.tool_calls import (
@@ -43,13 +43,16 @@ class _Entry:
 class Flight:
     """The calls of one batch that are running."""
 
-    __slots__ = ("_left_at", "_mail", "_run", "_running", "_stop_listening")
+    __slots__ = ("_deadline", "_left_at", "_mail", "_run", "_running", "_stop_listening")
 
     def __init__(self, run: LoopRun) -> None:
         self._run = run
-        self._mail: Mailbox[Callable[[], _Entry | None]] = Mailbox()
+        # What a call has to tell, or None: that it is done, which its entry says.
+        self._mail: Mailbox[tuple[_Entry, Event | None]] = Mailbox()
         self._running: list[_Entry] = []
         self._left_at: float | None = None
+        self._deadline = run.budget.deadline
+        """When the next of them is to be left, until the run is aborted."""
         self._stop_listening = run.signal.on_abort(self._mail.wake)
 
     def start(self, prepared: PreparedToolCall, thread: KeptThread) -> None:
@@ -61,45 +64,58 @@ class Flight:
         entry = _Entry(prepared, thread, deadline, timeout)
         work = execute_prepared_tool_call(self._run, prepared, self._updater(entry), self._logger(entry))
         self._running.append(entry)
+        if deadline is not None and (self._deadline is None or deadline < self._deadline):
+            self._deadline = deadline
         try:
+            # From here on as little as possible: the thread that wakes wants the interpreter.
             thread.start(lambda: self._finish(entry, work))
         except RuntimeError as error:  # The system has no room for another thread.
             entry.outcome = not_started_outcome(error)
-            self._mail.put(lambda: entry)
+            self._mail.put((entry, None))
         except KeyboardInterrupt as error:  # It may run or not: it is left like one that does.
             self._run.interrupted(error)
 
     def next(self) -> tuple[PreparedToolCall, ExecutedOutcome]:
         """Wait for the next call to be over. Events of running calls are emitted meanwhile."""
         while True:
-            mail = self._next_mail()
-            if mail is not None:
-                entry = mail()
-                if entry is not None:
-                    assert entry.outcome is not None
-                    self._run.threads.give_back(entry.thread)
-                    return self._take(entry, entry.outcome)
+            try:
+                mail = self._mail.take(self._deadline)
+            except KeyboardInterrupt as error:
+                self._run.interrupted(error)
+                mail = None
+            if mail is None:
+                over = self._look_round()
+                if over is not None:
+                    return over
                 continue
-            self._run.expire()
-            now = monotonic()
-            if self._run.signal.aborted and self._left_at is None:
-                self._left_at = now + self._run.config.abort_grace
-            for entry in self._running:
-                if entry.outcome is not None:
-                    continue  # Finished results are kept: its mail is on the way (case F-10).
-                if self._left_at is not None and now >= self._left_at:
-                    return self._leave(entry, aborted_result(started=True), "aborted")
-                if entry.deadline is not None and now >= entry.deadline:
-                    assert entry.timeout is not None
-                    name = entry.prepared.call.name
-                    return self._leave(entry, timed_out_result(name, entry.timeout), "tool_timeout")
+            entry, event = mail
+            if entry.over:
+                continue
+            if event is not None:
+                self._run.emit(event)
+            elif entry.outcome is not None:
+                return self._done(entry, entry.outcome)
 
-    def _next_mail(self) -> Callable[[], _Entry | None] | None:
-        try:
-            return self._mail.take(self._nearest())
-        except KeyboardInterrupt as error:
-            self._run.interrupted(error)
-            return None
+    def _look_round(self) -> tuple[PreparedToolCall, ExecutedOutcome] | None:
+        """Woken, or somebody's time is up: leave who is to be left."""
+        run = self._run
+        run.expire()
+        now = monotonic()
+        if run.signal.aborted and self._left_at is None:
+            self._left_at = now + run.config.abort_grace
+        self._deadline = self._nearest()
+        for entry in self._running:
+            if entry.outcome is not None:
+                if run.interrupt is not None:  # Which may have come as its mail was taken.
+                    return self._done(entry, entry.outcome)
+                continue  # Finished results are kept: its mail is on the way (case F-10).
+            if self._left_at is not None and now >= self._left_at:
+                return self._leave(entry, aborted_result(started=True), "aborted")
+            if entry.deadline is not None and now >= entry.deadline:
+                assert entry.timeout is not None
+                name = entry.prepared.call.name
+                return self._leave(entry, timed_out_result(name, entry.timeout), "tool_timeout")
+        return None
 
     def close(self) -> None:
         """Nothing is in flight any more."""
@@ -112,6 +128,10 @@ class Flight:
         elif self._run.budget.deadline is not None:
             deadlines.append(self._run.budget.deadline)
         return min(deadlines, default=None)
+
+    def _done(self, entry: _Entry, outcome: ExecutedOutcome) -> tuple[PreparedToolCall, ExecutedOutcome]:
+        self._run.threads.give_back(entry.thread)
+        return self._take(entry, outcome)
 
     def _take(self, entry: _Entry, outcome: ExecutedOutcome) -> tuple[PreparedToolCall, ExecutedOutcome]:
         entry.over = True
@@ -137,7 +157,7 @@ class Flight:
         if entry.abandoned is not None:
             self._run.threads.came_back(entry.abandoned)
         else:
-            self._mail.put(lambda: None if entry.over else entry)
+            self._mail.put((entry, None))
 
     def _updater(self, entry: _Entry) -> Callable[[ToolResult | str], None]:
         call = entry.prepared.call
@@ -146,15 +166,13 @@ class Flight:
             if entry.over:
                 return
             result = ToolResult(partial) if isinstance(partial, str) else partial  # type: ignore[arg-type]
-            event = ToolExecutionUpdate(call.id, call.name, call.arguments, result)
-            self._mail.put(lambda: None if entry.over else self._run.emit(event))
+            self._mail.put((entry, ToolExecutionUpdate(call.id, call.name, call.arguments, result)))
 
         return on_update
 
     def _logger(self, entry: _Entry) -> Callable[..., None]:
         def event_sink(text: str, publish: bool = False) -> None:
             if not entry.over:
-                event = Log(str(text), publish)
-                self._mail.put(lambda: None if entry.over else self._run.emit(event))
+                self._mail.put((entry, Log(str(text), publish)))
 
         return event_sink

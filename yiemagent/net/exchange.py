@@ -64,7 +64,7 @@ class Exchange:
         # socket that was given back to the pool. The shutdown under it does not block. Reentrant: a
         # signal handler, or the finalizer of a dropped stream, may abort while its thread is in here.
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._changed: threading.Condition | None = None  # For a connect on the helper.
         self._forget = signal.on_abort(self._cut) if signal is not None else None
 
     @property
@@ -146,11 +146,12 @@ class Exchange:
             with self._lock:
                 unwanted = left
                 outcome.append(error)
-                self._changed.notify_all()
+                changed.notify_all()
             if unwanted:
                 with contextlib.suppress(Exception):
                     connection.close()
 
+        changed = self._changed = threading.Condition(self._lock)
         if self.cut:
             raise self.aborted()
         threading.Thread(target=work, name="yiemagent-net-connect", daemon=True).start()
@@ -160,7 +161,7 @@ class Exchange:
                 wait = _SLICE if limit is None else min(_SLICE, limit - time.monotonic())
                 if wait <= 0:
                     break
-                self._changed.wait(wait)
+                changed.wait(wait)
             left = True
             finished = bool(outcome)
             if not finished and not self.cut:
@@ -187,7 +188,8 @@ class Exchange:
         with self._lock:
             self.cut = True
             self._shut()
-            self._changed.notify_all()
+            if self._changed is not None:
+                self._changed.notify_all()
 
     def _shut(self) -> None:
         sock = self._sock
