@@ -268,6 +268,30 @@ def test_a_body_shorter_than_its_length_is_truncated(serve: Serve, make_client: 
     assert caught.value.cause == "truncated"
 
 
+def test_a_length_that_is_given_twice_counts(serve: Serve, make_client: Make) -> None:
+    """RFC 9110: gateways that merge headers repeat it; whether a body is whole must not depend on that."""
+
+    def handler(request: ServedRequest) -> None:
+        request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10, 10\r\n\r\nhalf")
+        request.hang_up()
+
+    with pytest.raises(HttpConnectionError) as caught:
+        make_client().request("GET", serve(handler).url).read()
+
+    assert caught.value.cause == "truncated"
+
+
+def test_what_comes_behind_a_body_is_no_part_of_it(serve: Serve, make_client: Make) -> None:
+    """A server that miscounts; the connection is not used again."""
+
+    def handler(request: ServedRequest) -> None:
+        request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, world")
+
+    server, client = serve(handler), make_client()
+
+    assert [client.request("GET", server.url).read() for _ in range(2)] == [b"hello", b"hello"]
+
+
 def test_a_chunked_body_without_its_last_chunk_is_truncated(serve: Serve, make_client: Make) -> None:
     """B-43."""
 

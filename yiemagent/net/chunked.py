@@ -1,13 +1,15 @@
-"""Chunked bodies by the read, not by the chunk.
+"""The body of an answer by the read: what one read of the socket brings is handed out at once.
 
 ``http.client`` hands out one chunk a call, and servers send one delta a chunk: at 2,000 deltas
-the calls cost more than all else. Here everything that one read of the socket brought is
-handed out at once.
+the calls cost more than all else. urllib3 has buffers and decoders on the way, which a body that is
+not compressed does not need.
 """
 
 from __future__ import annotations
 
 import http.client
+
+from yiemagent.net.head import HeadResponse
 
 __all__ = ["BatchedResponse"]
 
@@ -15,12 +17,36 @@ _READ_SIZE = 65_536
 _LONGEST_LINE = 65_536
 
 
-class BatchedResponse(http.client.HTTPResponse):
-    """An ``http.client`` response whose ``read1`` joins the chunks that have arrived."""
+class BatchedResponse(HeadResponse):
+    """An ``http.client`` response whose ``read1`` joins the chunks that have arrived, and ``read_some``."""
 
     _left = 0  # bytes of the current chunk still to come
     _line = b""  # the part of a framing line that has come
     _in_trailer = False
+
+    def read_some(self, most: int) -> bytes:
+        """Wait for more of the body, at most *most* bytes of one of a known length; empty at its end.
+
+        ``isclosed()`` is true once the last of it was handed out, if that can be known.
+
+        Raises:
+            IncompleteRead: The connection ended before the body.
+            OSError: What reading the socket raises.
+        """
+        if self.fp is None:
+            return b""
+        if self.chunked:
+            return self._read1_chunked(most)
+        left = self.length
+        data = b"" if left == 0 else self.fp.read1(most if left is None else min(most, left))
+        if left is not None:
+            if left and not data:
+                self.close()
+                raise http.client.IncompleteRead(data, left)
+            self.length = left = left - len(data)
+        if not data or left == 0:
+            self._close_conn()  # type: ignore[attr-defined]
+        return data
 
     def _read1_chunked(self, n: int) -> bytes:
         """What one or more reads bring, until there is data; empty at the end of the body."""

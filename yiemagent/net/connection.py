@@ -78,6 +78,14 @@ class _WatchedConnection:
         for data in held:
             super().send(data)  # type: ignore[misc]
 
+    def putheader(self, header: str, value: str, *more: str) -> None:
+        line = f"{header}: {value}"
+        if type(value) is str and line.isprintable() and not more:
+            # Nothing in it ends the line, and names were checked before.
+            self._output(line.encode("latin-1"))  # type: ignore[attr-defined]
+        else:
+            super().putheader(header, value, *more)  # type: ignore[misc]
+
     def send(self, data: Any) -> None:
         # The proxy's CONNECT is sent inside connect(), which is never reached while holding.
         if self._held is None:

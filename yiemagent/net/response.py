@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from yiemagent.net.chunked import BatchedResponse
 from yiemagent.net.errors import HttpBodyTooLarge, HttpTimeout
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class HttpResponse:
     """
 
     __slots__ = (
+        "_body",
         "_ended",
         "_exchange",
         "_idle",
@@ -49,6 +51,7 @@ class HttpResponse:
         self.status: int = raw.status
         self.headers: Mapping[str, str] = raw.headers
         self._raw = raw
+        self._body = _plain_body(raw)
         self._exchange = exchange
         self._idle = idle
         self._target = target
@@ -89,7 +92,7 @@ class HttpResponse:
         error: BaseException
         try:
             self._arm(idle_until)
-            data: bytes = self._raw.read1(_READ_SIZE, decode_content=True)
+            data = self._next()
         except Exception as raised:
             error = raised if isinstance(raised, HttpTimeout) else self._translated(raised)
             self.close()
@@ -97,7 +100,8 @@ class HttpResponse:
         if exchange.cut:
             self.close()
             raise exchange.aborted()
-        if not data:
+        if not data or self._is_complete():
+            self._raw.release_conn()
             self._end()
         return data
 
@@ -119,8 +123,7 @@ class HttpResponse:
             HttpBodyTooLarge: There is more than *limit*.
         """
         first = self.read_some()
-        data = self.read_some()
-        if not data:
+        if self._ended or not (data := self.read_some()):
             return first
         pieces = [first]
         size = len(first)
@@ -144,7 +147,8 @@ class HttpResponse:
         if self._exchange.sock is not None:
             try:
                 self._wait_at_most(_GRACE)
-                if not self._raw.read1(_READ_SIZE) and not self._exchange.cut:
+                if not self._next() and not self._exchange.cut:
+                    self._raw.release_conn()
                     self._end()
             except Exception:  # whatever it is: this connection is not used again
                 pass
@@ -161,6 +165,16 @@ class HttpResponse:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _next(self) -> bytes:
+        body = self._body
+        if body is not None:
+            return body.read_some(_READ_SIZE)
+        data: bytes = self._raw.read1(_READ_SIZE, decode_content=True)
+        return data
+
+    def _is_complete(self) -> bool:
+        return self._body is not None and self._body.isclosed()
 
     def _end(self) -> None:
         self._ended = True
@@ -209,3 +223,11 @@ class HttpResponse:
         if is_timeout(error):
             return self._timed_out()
         return translate(error, self._target.shown)
+
+
+def _plain_body(raw: Any) -> BatchedResponse | None:
+    """The response under urllib3's, when there is nothing that urllib3 has to do on the way."""
+    body = getattr(raw, "_original_response", None)
+    if not isinstance(body, BatchedResponse) or "content-encoding" in raw.headers:
+        return None
+    return body if body.length == raw.length_remaining else None  # Odd lengths are for urllib3 to judge.
