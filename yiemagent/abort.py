@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class AbortSignal:
         self._aborted = False
         self._reason = ""
         self._callbacks: dict[object, Callable[[], object]] | None = None
-        self._unlink: Callable[[], None] | None = None
+        self._unlink: Callable[[], object] | None = None
         if parent is not None:
             if not isinstance(parent, AbortSignal):
                 raise ConfigurationError(f"parent must be an AbortSignal, got {parent!r}")
@@ -110,7 +111,7 @@ class AbortSignal:
         if self._aborted:
             raise RunAborted("Operation aborted", reason=self._reason)
 
-    def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def on_abort(self, callback: Callable[[], object]) -> Callable[[], object]:
         """Call *callback* once on abort, in the aborting thread; at once if already aborted.
 
         Use it to close a socket or kill a child process. It must be quick; what it raises is
@@ -124,15 +125,16 @@ class AbortSignal:
         """
         if not callable(callback):
             raise TypeError(f"an on_abort callback must be callable, got {callback!r}")
-        key = object()
         with self._lock:
             if not self._aborted:
-                if self._callbacks is None:
-                    self._callbacks = {}
-                self._callbacks[key] = callback
-                return lambda: self._forget(key)
+                callbacks = self._callbacks
+                if callbacks is None:
+                    callbacks = self._callbacks = {}
+                key = object()
+                callbacks[key] = callback
+                return functools.partial(callbacks.pop, key, None)
         _run_all([callback])
-        return lambda: None
+        return _nothing
 
     def detach(self) -> None:
         """Stop following the parent, so that a long-lived parent does not keep this child."""
@@ -140,14 +142,13 @@ class AbortSignal:
         if unlink is not None:
             unlink()
 
-    def _forget(self, key: object) -> None:
-        with self._lock:
-            if self._callbacks is not None:
-                self._callbacks.pop(key, None)
-
     def __repr__(self) -> str:
         state = f"aborted, reason={self._reason!r}" if self.aborted else "not aborted"
         return f"<AbortSignal {state}>"
+
+
+def _nothing() -> None:
+    """Take back a callback that was called."""
 
 
 def _run_all(callbacks: list[Callable[[], object]]) -> None:

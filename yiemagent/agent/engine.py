@@ -200,9 +200,9 @@ class AgentEngine(AgentSettings):
     def _emit(self, live: LiveRun, event: Event) -> None:
         """Reduce first, then tell listeners, then the run's own stream."""
         self._reducer.reduce(event)
-        if isinstance(event, MessageEnd):
+        if type(event) is MessageEnd:
             live.new_messages.append(event.message)
-        elif isinstance(event, AgentEnd):
+        elif type(event) is AgentEnd:
             live.end = event
             self._channels.close(live.active)
         self._listeners.tell(event, live.signal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from yiemagent.data_class import dataclass
@@ -58,23 +58,33 @@ class StateReducer:
 
     def reduce(self, event: Event) -> None:
         """Fold one event in; called before any listener sees it."""
-        if isinstance(event, (MessageUpdate, MessageStart)):
-            self._update = event
-        elif isinstance(event, MessageEnd):
-            self._update = None
-            self.messages.append(event.message)
-        elif isinstance(event, ToolExecutionStart):
-            self._pending = self._pending | {event.tool_call_id}
-        elif isinstance(event, ToolExecutionEnd):
-            self._pending = self._pending - {event.tool_call_id}
-        elif isinstance(event, TurnEnd):
-            self.error_message = event.message.error_message or self.error_message
-        elif isinstance(event, AgentStart):
-            self.error_message = None
-            self._update = None
-        elif isinstance(event, AgentEnd):
-            self._update = None
-            self._pending = frozenset()
+        step = _STEPS.get(type(event))
+        if step is not None:
+            step(self, event)
+
+    def _begins(self, _event: AgentStart) -> None:
+        self.error_message = None
+        self._update = None
+
+    def _comes(self, event: MessageStart | MessageUpdate) -> None:
+        self._update = event
+
+    def _came(self, event: MessageEnd) -> None:
+        self._update = None
+        self.messages.append(event.message)
+
+    def _calls(self, event: ToolExecutionStart) -> None:
+        self._pending = self._pending | {event.tool_call_id}
+
+    def _called(self, event: ToolExecutionEnd) -> None:
+        self._pending = self._pending - {event.tool_call_id}
+
+    def _took_turn(self, event: TurnEnd) -> None:
+        self.error_message = event.message.error_message or self.error_message
+
+    def _ends(self, _event: AgentEnd) -> None:
+        self._update = None
+        self._pending = frozenset()
 
     @property
     def streaming_message(self) -> Message | None:
@@ -107,3 +117,15 @@ class StateReducer:
         self.error_message = None
         self._update = None
         self._pending = frozenset()
+
+
+_STEPS: dict[type, Callable[[StateReducer, Any], None]] = {
+    AgentStart: StateReducer._begins,
+    MessageStart: StateReducer._comes,
+    MessageUpdate: StateReducer._comes,
+    MessageEnd: StateReducer._came,
+    ToolExecutionStart: StateReducer._calls,
+    ToolExecutionEnd: StateReducer._called,
+    TurnEnd: StateReducer._took_turn,
+    AgentEnd: StateReducer._ends,
+}

@@ -6,6 +6,7 @@ ends by itself after a while of idleness; the next message starts a new one.
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
 from contextlib import suppress
@@ -15,7 +16,7 @@ from yiemagent.agent.queues import Channels
 from yiemagent.agent.results import Response, RunResult, stopped_error
 from yiemagent.agent.tickets import ActiveRun
 from yiemagent.errors import LlmError, RunAborted
-from yiemagent.events import AgentEnd, Event
+from yiemagent.events import AgentEnd
 from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import AssistantMessage, Message
 
@@ -109,13 +110,9 @@ def _perform(agent_ref: weakref.ref[Agent], live: LiveRun) -> BaseException | No
     agent = agent_ref()
     if agent is None:
         return stopped_error()
-
-    def emit(event: Event) -> None:
-        agent._emit(live, event)
-
     try:
         agent._begin(live)
-        live.active.ticket.context.run(agent._execute, live, emit)
+        live.active.ticket.context.run(agent._execute, live, functools.partial(agent._emit, live))
     except BaseException as error:
         return error
     return None

@@ -63,6 +63,9 @@ def with_cost(usage: Usage | None, info: ModelInfo) -> Usage | None:
     return replace(usage, cost=cost)
 
 
+_NUMBERS = (int, float)  # True is none.
+
+
 @functools.lru_cache(maxsize=1)
 def _prices() -> Mapping[str, Mapping[str, Any]]:
     # Not through importlib.resources, whose loading costs more than half a run.
@@ -87,7 +90,7 @@ def known_model(model: str) -> Mapping[str, Any]:
 
 def _count(*values: Any) -> int | None:
     for value in values:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+        if type(value) in _NUMBERS and 0 <= value < math.inf:
             return int(value)
     return None
 
