@@ -328,6 +328,29 @@ def test_a_thread_whose_start_was_interrupted_and_that_came_up_all_the_same_is_t
 # -- the last net ------------------------------------------------------------------------
 
 
+def test_everybody_who_waits_for_one_result_is_woken_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 5: by the result itself; the slices, too long here, would hide that a wake-up is missing."""
+    monkeypatch.setattr("yiemagent.agent.tickets.SLICE", 60.0)
+    handle, waits = RunHandle(), threading.Semaphore(0)
+    gate = handle._gate
+
+    class Spy:
+        release = gate.release
+
+        def acquire(self, timeout: float) -> bool:
+            waits.release()
+            return gate.acquire(timeout=timeout)
+
+    handle._gate = Spy()  # type: ignore[assignment]
+    waiters = [run_in_thread(handle.wait, None) for _ in range(3)]
+    for _ in waiters:
+        assert waits.acquire(timeout=WAIT)
+
+    handle.finish(None, ValueError("over"))
+
+    assert [waiter.get() for waiter in waiters] == [True] * 3
+
+
 def test_whoever_waits_is_told_when_the_agents_thread_itself_dies() -> None:
     """D-04: a defect of ours in the one place where nothing should fail."""
     error = MemoryError("no room")

@@ -28,6 +28,7 @@ from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, run_in_thread, say
 MESSAGE = UserMessage((TextContent("m"),))
 GUARDED = (
     "input", "follow_ups", "steering", "output", "active", "stopping", "has_thread", "claim", "holding",
+    "bell",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ CALLS: dict[str, Callable[[Channels, ActiveRun], object]] = {
     "steer_live": lambda c, run: c.steer_live(run, [MESSAGE]),
     "accept_continue": lambda c, run: c.accept_continue(lambda _: Ticket(())),
     "withdraw": lambda c, run: c.withdraw(c.input[0]),
-    "next_run": lambda c, run: c.next_run(0),
+    "next_run": lambda c, run: c.next_run(0.001),
     "claim_thread": lambda c, run: c.claim_thread(),
     "enter_thread": lambda c, run: c.enter_thread(c.claim or c.claim_thread()),
     "give_up_claim": lambda c, run: c.give_up_claim(c.claim or c.claim_thread()),

@@ -143,6 +143,29 @@ def test_a_result_is_there_before_its_mail(run: Run, tool: Any, monkeypatch: pyt
     assert (ran.results[0].text, ran.end.status) == ("a done", "completed")
 
 
+def test_a_result_whose_mail_is_lost_to_ctrl_c_is_taken(
+    run: Run, tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-08, F-10: in the loop on the caller's own thread it may come as the mail is in its hands."""
+    events: list[Any] = []
+
+    class Interrupted(Mailbox[Any]):
+        def take(self, deadline: float | None = None) -> Any:
+            taken = super().take(deadline)
+            if taken is not None:
+                raise KeyboardInterrupt
+            return taken
+
+    monkeypatch.setattr("yiemagent.loop.tool_flight.Mailbox", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(
+            "go", llm=ScriptedLlm(calls(ToolCall("t1", "a", {}))), tools=[tool("a")], emit=events.append,
+            abort_grace=60.0,
+        )  # fmt: skip
+
+    assert (events[-1].status, events[-1].messages[-1].text) == ("aborted", "a done")
+
+
 def test_the_answer_that_an_abortable_model_had_ready_as_the_abort_came_is_kept(run: Run) -> None:
     """F-10, decision 10: pieces that are there are taken before the abort is looked at."""
     signal = AbortSignal()

@@ -118,7 +118,7 @@ def test_an_ordinary_head(status: str, fields: list[str], method: str) -> None:
 @example(b"HTTP/1.1\r\n", b"", "GET")
 @example(b"ICY 200 OK\r\n", b"", "GET")
 def test_a_head_with_anything_in_it(before: bytes, after: bytes, method: str) -> None:
-    """B-40 and its kin: what is not ordinary is judged as ever."""
+    """What is not ordinary is judged as ever."""
     assert_the_same(
         before + b"HTTP/1.1 200 OK\r\nA: 1\r\n" + after + b"\r\nContent-Length: 8\r\n\r\n", method
     )

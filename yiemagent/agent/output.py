@@ -32,9 +32,9 @@ class OutputSide:
         # Taken directly, not through the condition: Ctrl-C cannot come between taking it and the block.
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        # Wakes the agent's own thread, which does not wait in the condition: a hand-over of a run is
-        # twice as fast so. What the nudge is about is looked at under the lock.
-        self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.bell: queue.SimpleQueue[None] | None = None
+        """Wakes the agent's own thread from its wait for a ticket: made anew for each, after whatever
+        gevent has patched. It wakes in one step, a condition in two. What it is about, the lock says."""
         self.input: list[Ticket] = []
         self.follow_ups: list[Ticket] = []
         self.output: list[Response] = []

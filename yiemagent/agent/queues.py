@@ -148,8 +148,9 @@ class Channels(OutputSide):
                 if self.stopping or left <= 0:
                     self._leave_thread()
                     return None
+                bell = self.bell = queue.SimpleQueue()
             with suppress(queue.Empty):
-                self.bell.get(timeout=left)
+                bell.get(timeout=left)
 
     def claim_thread(self) -> object | None:
         """The claim of a caller who has to start the thread that takes tickets; None when it need not."""
@@ -243,7 +244,7 @@ class Channels(OutputSide):
             self.input.clear()
             self.follow_ups.clear()
             self.changed.notify_all()
-            self.bell.put(None)
+            self._ring()
             return left
 
     # -- what is queued ------------------------------------------------------------------
@@ -303,8 +304,12 @@ class Channels(OutputSide):
         self.holding = False
         if self.active is not None and self.active.signal.aborted:
             self.active.followed = True
-        self.bell.put(None)
+        self._ring()
         return not self.has_thread
+
+    def _ring(self) -> None:
+        if self.bell is not None:
+            self.bell.put(None)
 
     @staticmethod
     def _joins(run: ActiveRun | None) -> bool:

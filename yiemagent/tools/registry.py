@@ -33,10 +33,10 @@ class ToolRegistry:
     __slots__ = ("_by_name", "_folded")
 
     def __init__(self, tools: Tools | Mapping[str, ToolLike] = ()) -> None:
-        self._by_name: dict[str, Tool] = {}
+        by_name = self._by_name = dict[str, Tool]()
         for item in _listed(tools):
             tool = as_tool(item)
-            other = self._by_name.setdefault(tool.name, tool)
+            other = by_name.setdefault(tool.name, tool)
             if other is not tool:
                 raise ConfigurationError(_two_of_one_name(other, tool))
         self._folded: dict[str, str | None] | None = None
