@@ -27,8 +27,11 @@ HEAVY = (
 )
 """``import yiemagent`` loads names when they are used, so none of these."""
 
-UNUSED = ("jsonschema", "nats", "asyncio", "sqlite3", "importlib.metadata", "yiemagent.mcp", "yiemagent.demo")
+UNUSED = ("requests", "jsonschema", "nats", "asyncio", "sqlite3", "yiemagent.mcp", "yiemagent.demo")
 """An agent with an HTTP model and plain functions needs none of these to be made."""
+
+NET = ("urllib3", "ssl", "http.client", "email", "yiemagent.net")
+"""They come with a model over HTTP, and with no other: a server that forks loads them once, before it does."""
 
 
 def _loaded(code: str) -> set[str]:
@@ -56,3 +59,17 @@ def test_making_an_agent_loads_only_what_it_is_made_of() -> None:
     )
 
     assert sorted(_loaded(code) & set(UNUSED)) == []
+
+
+def test_what_http_needs_is_loaded_with_the_model() -> None:
+    """Not with its first request, for which all threads of a web application may be waiting."""
+    loaded = _loaded("from yiemagent import OpenAIChat\nOpenAIChat('m', api_key='k')")
+
+    assert sorted(set(NET) - loaded) == []
+
+
+def test_a_model_without_http_needs_none_of_it() -> None:
+    """A function as the model, or a scripted one."""
+    answer = "lambda request, *, event_sink: {'role': 'assistant', 'content': 'x'}"
+
+    assert sorted(_loaded(f"from yiemagent import Agent\nAgent({answer}).run('x')") & set(NET)) == []
