@@ -31,7 +31,7 @@ UNUSED = ("requests", "jsonschema", "nats", "asyncio", "sqlite3", "yiemagent.mcp
 """An agent with an HTTP model and plain functions needs none of these to be made."""
 
 NET = ("urllib3", "ssl", "http.client", "email", "yiemagent.net")
-"""They come with a model over HTTP, and with no other: a server that forks loads them once, before it does."""
+"""They come with a model over HTTP, and with no other; a server that forks loads them once, before that."""
 
 
 def _loaded(code: str) -> set[str]:

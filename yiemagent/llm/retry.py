@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import math
 import random
 import re
@@ -97,6 +96,8 @@ def _number(raw: str | None) -> float | None:
 
 
 def _until(raw: str, now: float) -> float | None:
+    import email.utils  # Half the time of loading what a model without HTTP needs.
+
     try:
         return max(0.0, email.utils.parsedate_to_datetime(raw).timestamp() - now)
     except (ValueError, OverflowError, TypeError):
