@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from operator import attrgetter
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
@@ -18,6 +19,7 @@ _PREFIXES = ("functions.", "functions/", "function.", "tools.", "tool.", "defaul
 """What models put before a name because their training data did."""
 _SHOWN_NAME = 200
 _SHOWN_NAMES = 50
+_name = attrgetter("name")
 
 
 class ToolRegistry:
@@ -33,12 +35,11 @@ class ToolRegistry:
     __slots__ = ("_by_name", "_folded")
 
     def __init__(self, tools: Tools | Mapping[str, ToolLike] = ()) -> None:
-        by_name = self._by_name = dict[str, Tool]()
-        for item in _listed(tools):
-            tool = as_tool(item)
-            other = by_name.setdefault(tool.name, tool)
-            if other is not tool:
-                raise ConfigurationError(_two_of_one_name(other, tool))
+        # No step of Python for each but as_tool: an agent is often made for each web request.
+        made = [*map(as_tool, _listed(tools))]
+        self._by_name: dict[str, Tool] = dict(zip(map(_name, made), made, strict=True))
+        if len(self._by_name) != len(made):
+            _refuse_two_of_one_name(made)
         self._folded: dict[str, str | None] | None = None
 
     @property
@@ -139,6 +140,14 @@ def _listed(tools: Any) -> Any:
             f"tools must be a list of tools and functions, got {tools!r}; write tools=[...]"
         )
     return tools
+
+
+def _refuse_two_of_one_name(tools: Iterable[Tool]) -> None:
+    by_name: dict[str, Tool] = {}
+    for tool in tools:
+        other = by_name.setdefault(tool.name, tool)
+        if other is not tool:  # The same tool twice is one.
+            raise ConfigurationError(_two_of_one_name(other, tool))
 
 
 def _two_of_one_name(one: Tool, other: Tool) -> str:
