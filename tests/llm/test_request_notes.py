@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from yiemagent.llm.openai_messages import Dialect
 from yiemagent.llm.openai_request import ChatRequests
 from yiemagent.llm.quirks import quirks_for
@@ -38,8 +40,12 @@ def _pieces(number: int) -> list[list[LlmMessage]]:
     ]
 
 
-def test_a_request_that_uses_notes_is_the_same_to_the_byte() -> None:
+@pytest.mark.parametrize("pieces_kept", [2, 3, 64])
+def test_a_request_that_uses_notes_is_the_same_to_the_byte(
+    pieces_kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Histories that grow, are cut, exchanged and broken, with one set of notes throughout."""
+    monkeypatch.setattr("yiemagent.llm.openai_request._MOST_PARTS", pieces_kept)
     draw = random.Random(7)
     wishes = quirks_for("https://api.openai.com/v1", "gpt-5", {})
     for wish in (wishes, replace(wishes, merge_users=True), replace(wishes, line_after_results="Go on.")):

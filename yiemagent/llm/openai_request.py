@@ -32,6 +32,7 @@ __all__ = ["ChatRequests", "tool_dict"]
 
 _RESERVED = frozenset({"model", "messages", "tools"})
 _KNOWN = "openai-chat.known"  # The note of the parts that the next request will have too.
+_MOST_PARTS = 64
 _keys: dict[Dialect, Dialect] = {}
 
 
@@ -114,7 +115,7 @@ class ChatRequests:
         cut = self._last_answer(messages, begin)
         if cut > begin and notes is not None:
             self._append(parts, messages[begin:cut])
-            notes[_KNOWN] = _Known(self._key, tuple(messages[:cut]), parts.copy(), known.ids)
+            notes[_KNOWN] = _Known(self._key, tuple(messages[:cut]), _packed(parts), known.ids)
             added = messages[cut:]
         self._append(parts, added)
         return parts
@@ -273,6 +274,14 @@ def _tool_choice(choice: Any) -> Any:
     if isinstance(choice, str) and choice not in ("auto", "none", "required"):
         return {"type": "function", "function": {"name": choice}}
     return choice
+
+
+def _packed(parts: list[bytes]) -> list[bytes]:
+    """*parts* as few: a thousand small pieces, each somewhere in memory, cost more than their copying.
+
+    The first stays by itself, since what begins the body is put before it.
+    """
+    return parts.copy() if len(parts) <= _MOST_PARTS else [parts[0], b",".join(parts[1:])]
 
 
 def _has_calls(messages: Sequence[LlmMessage]) -> bool:
