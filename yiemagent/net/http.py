@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
 from yiemagent.net.errors import HttpError, HttpRedirect, HttpTimeout
-from yiemagent.net.exchange import Exchange
-from yiemagent.net.lane import Lane
 from yiemagent.net.lanes import Lanes
 from yiemagent.net.public_url import public_url
-from yiemagent.net.response import HttpResponse
-from yiemagent.net.target import Target, make_target
 from yiemagent.value_checks import check_type
+
+if TYPE_CHECKING:
+    from yiemagent.net.exchange import Exchange
+    from yiemagent.net.response import HttpResponse
+    from yiemagent.net.target import Target
 
 __all__ = ["HttpClient", "Timeouts", "checked_headers"]
 
@@ -155,6 +156,8 @@ class HttpClient:
     def _target(self, url: str) -> Target:
         target = self._targets.get(url)
         if target is None:
+            from yiemagent.net.target import make_target
+
             target = make_target(url, verify=self._verify, cert=self._cert, proxies=self._proxies)
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()
@@ -162,6 +165,10 @@ class HttpClient:
         return target
 
     def _attempt(self, call: _Call, may_resend: bool) -> HttpResponse:
+        # With the first request and not before: what has loaded ssl cannot be patched by gevent any more.
+        from yiemagent.net.lane import Lane
+        from yiemagent.net.response import HttpResponse
+
         exchange = call.exchange()
         target, limits = call.target, call.limits
         lane = self._lanes.take(target.key, call.idle_limit) or Lane(target.key)
@@ -218,6 +225,8 @@ class _Call:
     idle_limit: float | None
 
     def exchange(self) -> Exchange:
+        from yiemagent.net.exchange import Exchange
+
         limit, seconds = self.deadline, self.limits.connect
         if seconds is not None:
             until = time.monotonic() + seconds
