@@ -34,7 +34,8 @@ class AbortSignal:
     __slots__ = ("__weakref__", "_aborted", "_callbacks", "_changed", "_lock", "_reason", "_unlink")
 
     def __init__(self, parent: AbortSignal | None = None) -> None:
-        # Guards _reason and _callbacks; callbacks run outside it. Reentrant: the finalizer of a
+        # Guards _reason and _callbacks; callbacks run outside it, and one is taken back in a single step of
+        # the dict. Reentrant: the finalizer of a
         # dropped stream may abort while its own thread holds the lock.
         # Taken directly and not through the condition: a signal handler that raises between taking
         # a lock and entering the block can only do so in Python code, which a Condition is.

@@ -22,7 +22,7 @@ from yiemagent.errors import (
     WaitTimeout,
 )
 from yiemagent.messages import ReasoningContent, TextContent, UserMessage
-from yiemagent.testing import WAIT, Gate, ScriptedLlm, call, fail, run_in_thread, say
+from yiemagent.testing import WAIT, Gate, Outcome, ScriptedLlm, call, fail, run_in_thread, say
 
 
 def texts(*responses: dict[str, Any]) -> list[str]:
@@ -381,16 +381,28 @@ def test_prompting_into_both_full_channels_raises_at_once() -> None:
         assert len(taken(agent, OUTPUT_SIZE + INPUT_SIZE + 1)) == OUTPUT_SIZE + INPUT_SIZE + 1
 
 
+def full_input() -> Channels:
+    """Channels whose input has no room."""
+    channels = Channels()
+    for _ in range(INPUT_SIZE):
+        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    return channels
+
+
+def waiting_for_room(channels: Channels, spy: Any) -> Outcome[bool]:
+    """A prompt that waits in *channels* by now, as *spy* on their condition tells."""
+    waiting = run_in_thread(channels.accept_prompt, Ticket(()), deadline=None, timeout=None)
+    spy.wait_for_waiter()
+    return waiting
+
+
 def test_a_prompt_that_waits_for_room_is_woken_when_a_run_takes_one(
     wait_spy: Callable[[Any, str], Any],
 ) -> None:
     """Decision 6."""
-    channels = Channels()
-    for _ in range(INPUT_SIZE):
-        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    channels = full_input()
     spy = wait_spy(channels, "changed")
-    waiting = run_in_thread(channels.accept_prompt, Ticket(()), deadline=None, timeout=None)
-    spy.wait_for_waiter()
+    waiting = waiting_for_room(channels, spy)
     channels.next_run(0)
 
     waiting.get()
@@ -401,13 +413,9 @@ def test_a_prompt_between_two_runs_waits_although_both_channels_are_full(
     wait_spy: Callable[[Any, str], Any],
 ) -> None:
     """Decision 6: waiting helps, for the loop takes the next one however full the output is."""
-    channels = Channels()
-    for _ in range(INPUT_SIZE):
-        channels.accept_prompt(Ticket(()), deadline=None, timeout=None)
+    channels = full_input()
     channels.output.extend([Response("completed")] * OUTPUT_SIZE)
-    spy = wait_spy(channels, "changed")
-    waiting = run_in_thread(channels.accept_prompt, Ticket(()), deadline=None, timeout=None)
-    spy.wait_for_waiter()
+    waiting = waiting_for_room(channels, wait_spy(channels, "changed"))
     channels.next_run(0)
 
     waiting.get()

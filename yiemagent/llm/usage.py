@@ -15,6 +15,8 @@ from yiemagent.model import ModelInfo
 
 __all__ = ["known_model", "openai_usage", "with_cost"]
 
+_NUMBERS = (int, float)  # By their very type: True is none.
+
 
 def openai_usage(raw: Any) -> Usage | None:
     """Usage from a Chat Completions ``usage`` object; None when it says nothing (A-56, B-22).
@@ -61,9 +63,6 @@ def with_cost(usage: Usage | None, info: ModelInfo) -> Usage | None:
                 return usage
             cost += tokens * price / 1_000_000
     return replace(usage, cost=cost)
-
-
-_NUMBERS = (int, float)  # True is none.
 
 
 @functools.lru_cache(maxsize=1)

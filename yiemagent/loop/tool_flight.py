@@ -51,8 +51,8 @@ class Flight:
         self._mail: Mailbox[tuple[_Entry, Event | None]] = Mailbox()
         self._running: list[_Entry] = []
         self._left_at: float | None = None
-        self._deadline = run.budget.deadline
-        """When the next of them is to be left, until the run is aborted."""
+        self._deadline: float | None = None
+        """When ``next`` looks round at the latest; None: only when woken."""
         self._stop_listening = run.signal.on_abort(self._mail.wake)
 
     def start(self, prepared: PreparedToolCall, thread: KeptThread) -> None:
@@ -64,8 +64,7 @@ class Flight:
         entry = _Entry(prepared, thread, deadline, timeout)
         work = execute_prepared_tool_call(self._run, prepared, self._updater(entry), self._logger(entry))
         self._running.append(entry)
-        if deadline is not None and (self._deadline is None or deadline < self._deadline):
-            self._deadline = deadline
+        self._deadline = self._nearest()
         try:
             # From here on as little as possible: the thread that wakes wants the interpreter.
             thread.start(lambda: self._finish(entry, work))

@@ -109,11 +109,6 @@ def _direct_pool(target: Target) -> HTTPConnectionPool:
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _timeout(connect: float | None, read: float | None) -> Timeout:
-    return _Timeout(connect=connect, read=read)
-
-
 class _Timeout(Timeout):
     """urllib3 makes a new one of it twice for each request; its values were checked when it was made."""
 
@@ -121,3 +116,8 @@ class _Timeout(Timeout):
         made = _Timeout.__new__(_Timeout)
         made.__dict__.update(self.__dict__)
         return made
+
+
+@functools.lru_cache(maxsize=64)
+def _timeout(connect: float | None, read: float | None) -> Timeout:
+    return _Timeout(connect=connect, read=read)

@@ -100,9 +100,8 @@ class HttpResponse:
         if exchange.cut:
             self.close()
             raise exchange.aborted()
-        if not data or self._is_complete():
-            self._raw.release_conn()
-            self._end()
+        if not data or (self._body is not None and self._body.isclosed()):
+            self._complete()
         return data
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -148,8 +147,7 @@ class HttpResponse:
             try:
                 self._wait_at_most(_GRACE)
                 if not self._next() and not self._exchange.cut:
-                    self._raw.release_conn()
-                    self._end()
+                    self._complete()
             except Exception:  # whatever it is: this connection is not used again
                 pass
         self.close()
@@ -173,8 +171,9 @@ class HttpResponse:
         data: bytes = self._raw.read1(_READ_SIZE, decode_content=True)
         return data
 
-    def _is_complete(self) -> bool:
-        return self._body is not None and self._body.isclosed()
+    def _complete(self) -> None:
+        self._raw.release_conn()  # Which urllib3 does where it has read the body itself.
+        self._end()
 
     def _end(self) -> None:
         self._ended = True
