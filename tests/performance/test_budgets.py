@@ -16,8 +16,8 @@ import pytest
 from yiemagent import Agent, OpenAIChat, tool
 from yiemagent.messages import AssistantMessage, Message, TextContent, UserMessage
 
-CALLS_OF_A_TURN = 790
-CALLS_OF_A_TOOL_TURN = 845
+CALLS_OF_A_TURN = 615
+CALLS_OF_A_TOOL_TURN = 670
 CALLS_OF_A_DELTA = 36.0
 CALLS_OF_AN_AGENT = 80
 CALLS_OF_A_TOOL_IN_AN_AGENT = 1.5
