@@ -243,6 +243,7 @@ def _fits(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _compiled_init(plan: _Plan) -> Callable[..., None]:
     known: dict[str, Any] = {"_set": _set, "_MISSING": MISSING}
+    slots = vars(plan.made) if "__slots__" in vars(plan.made) else {}
     positional, keyword, lines = ["self"], list[str](), list[str]()
     for name, field in plan.fields.items():
         value = name
@@ -257,7 +258,13 @@ def _compiled_init(plan: _Plan) -> Callable[..., None]:
             (keyword if field.kw_only else positional).append(name + default)
         else:
             value = f"_f_{name}()" if f"_f_{name}" in known else f"_d_{name}"
-        lines.append(f" _set(self, {name!r}, {value})")
+        if not plan.options["frozen"]:
+            lines.append(f" self.{name} = {value}")
+        elif name in slots:
+            known[f"_s_{name}"] = slots[name].__set__  # A third cheaper than finding it by its name.
+            lines.append(f" _s_{name}(self, {value})")
+        else:
+            lines.append(f" _set(self, {name!r}, {value})")
     if hasattr(plan.made, "__post_init__"):
         lines.append(" self.__post_init__()")
     parameters = ", ".join([*positional, *(["*", *keyword] if keyword else [])])

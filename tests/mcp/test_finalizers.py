@@ -84,13 +84,20 @@ class PipeConnection(DuplexConnection):
         read_end, self._write_end = os.pipe()
         self._epoll = select.epoll()
         self._epoll.register(read_end, select.EPOLLIN)
-        self.intake = Intake(read_end, self._consume, self._epoll)
+        self.intake = Intake(read_end, self._consume, self._epoll, lambda: None)
         self._lead = self.intake
 
     def ask(self, deadline: Deadline | None = None, signal: AbortSignal | None = None) -> Message:
         limit = Deadline(WAIT) if deadline is None else deadline
         request = make_request(1, "tools/call", {})
         return self.exchange(request, headers={}, deadline=limit, signal=signal, on_message=print)
+
+    def hears(self) -> bool:
+        """Whether its serving thread would be woken by what comes now, if need be after some looks."""
+        self.intake.look()
+        self.intake.look()
+        os.write(self._write_end, b"news")
+        return bool(self._epoll.poll(0))
 
     def _consume(self, chunk: bytes) -> None:
         for message in decode(chunk):
@@ -122,6 +129,27 @@ def test_ctrl_c_wherever_a_call_is_leaves_the_pipe_to_others(file: str, at_line:
     for _ in each_line(at_line, file, make):
         assert made[-1].intake.begin("somebody else")
         made[-1].intake.end()
+    for connection in made:
+        connection.end()
+
+
+@needs_epoll
+@pytest.mark.parametrize("brisk", [False, True])
+@pytest.mark.parametrize("file", ["mcp/intake.py", "mcp/duplex.py"])
+def test_ctrl_c_wherever_a_call_is_leaves_the_pipe_watched(
+    file: str, brisk: bool, at_line: AtLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-08, issue 7: what the server says later is read, also after calls in quick succession."""
+    monkeypatch.setattr("yiemagent.mcp.intake.BRISK", WAIT if brisk else 0)
+    made: list[PipeConnection] = []
+
+    def make() -> tuple[Any, Any]:
+        made.append(PipeConnection())
+        made[-1].ask()
+        return press_ctrl_c, made[-1].ask
+
+    for _ in each_line(at_line, file, make):
+        assert made[-1].hears()
     for connection in made:
         connection.end()
 

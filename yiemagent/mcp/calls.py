@@ -118,14 +118,13 @@ class Calls:
             McpTimeout, RunAborted, McpConnectionError, McpProtocolError: As of ``ServerLink.exchange``.
             McpError: The server wants to know something that cannot be answered.
         """
+        given = params
         listening = self._listening(call)
         listen = self._listener(call) if listening else self._notices.take
-        more: Mapping[str, Any] = {}
         for round_number in range(MAX_ROUNDS):
-            full = {**(params or {}), **more} if more else params
             session, response = self._link.exchange(
                 method,
-                full,
+                params,
                 session=call.session,
                 deadline=call.deadline,
                 signal=call.signal,
@@ -138,7 +137,7 @@ class Calls:
             asked = self._asked(session, response, round_number)
             if asked is None:
                 return session, response
-            more = self._fulfil(asked, call)
+            params = {**(given or {}), **self._fulfil(asked, call)}
         raise McpProtocolError(f"{self._link.label} asked for input {MAX_ROUNDS} times in one {method}")
 
     def session(self, call: Call) -> Session:

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from yiemagent.forking import Home
+from yiemagent.mcp.environment import own_group
 from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.mcp.readiness import Waiter
@@ -124,7 +125,7 @@ class Child:
         self._waiter = Waiter()
         self.outbox = Outbox(stdin, self._wake)
         """Stdin: ``write`` never blocks."""
-        self.intake = Intake(stdout, self._consume, self._waiter.epoll)
+        self.intake = Intake(stdout, self._consume, self._waiter.epoll, self._wake)
         """Stdout, for callers that want to read it themselves while they wait."""
         self._pidfd = -1
         try:
@@ -135,7 +136,7 @@ class Child:
                 stderr=theirs_err,
                 env=env,
                 cwd=cwd,
-                start_new_session=True,
+                **own_group(),
             )
         except BaseException:
             self.intake.close()
@@ -228,6 +229,7 @@ class Child:
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._woken in ready:
                 self._empty_wake_pipe()
+            self.intake.look()
             if flushing is not None or self.outbox.waiting:
                 flushing = self._flush(flushing)
             if self.outbox.broken:
@@ -249,6 +251,8 @@ class Child:
         waits = [max(0.0, at - now) for at in moments]
         if self._pidfd < 0:
             waits.append(LOOK_AGAIN)
+        if self.intake.patience is not None:
+            waits.append(self.intake.patience)
         return min(waits) + 0.001 if waits else None
 
     def _consume(self, chunk: bytes) -> None:

@@ -67,13 +67,12 @@ class Deadline:
         self._left: float | None = None
         self._outer: Deadline | None = None
         self.timeout = timeout
-        if timeout is None and limit is None:
-            self.at = self._limit_at = None
-            return
-        now = clock()
-        self._limit_at = latest = None if limit is None else now + limit
-        at = None if timeout is None else now + timeout
-        self.at = at if latest is None or (at is not None and at < latest) else latest
+        self._limit_at: float | None = None
+        self.at = None
+        if limit is not None:
+            self.at = self._limit_at = clock() + limit
+        if timeout is not None and (limit is None or timeout < limit):
+            self.at = clock() + timeout
 
     def _bounded(self, at: float | None) -> float | None:
         if self._limit_at is None:
@@ -83,7 +82,11 @@ class Deadline:
     def remaining(self) -> float | None:
         """Seconds that a wait may last before it asks again, never negative; None: no end."""
         at = self.at
-        left = None if at is None else max(0.0, at - self._clock())
+        left = None
+        if at is not None:
+            left = at - self._clock()
+            if left < 0.0:
+                left = 0.0
         if self._held:
             return HELD_SLICE if left is None else min(left, HELD_SLICE)
         return left

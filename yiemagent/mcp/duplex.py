@@ -45,10 +45,13 @@ class Lead(Protocol):
         """Read until *wanted* says no, the deadline may have passed, or ``interrupt``."""
 
     def end(self) -> None:
-        """Let others read."""
+        """Let others read; ``hand_over`` must follow when others wait."""
+
+    def hand_over(self) -> None:
+        """Have somebody read who does nothing else, unless a caller reads."""
 
     def recover(self, leader: object) -> None:
-        """Do what is left to do when an exception came between ``begin`` and the end of ``end``."""
+        """Do what is left to do when an exception came between ``begin`` and the end of ``hand_over``."""
 
     def interrupt(self) -> None:
         """End ``read_while`` early, whoever is in it."""
@@ -68,8 +71,10 @@ class DuplexConnection(ABC):
     def __init__(self, receiver: Receiver, label: str) -> None:
         self._receiver = receiver
         self._label = label
-        # Guards _inboxes and _gone. Reentrant: a signal handler or a finalizer may close.
+        # Guards _gone. Reentrant: a signal handler or a finalizer may close.
         self._lock = threading.RLock()
+        # Each use is one step of the dict. A call is entered before it looks at _gone, and the end sets
+        # _gone before it looks at the calls.
         self._inboxes: dict[str | None, queue.SimpleQueue[Any]] = {}
         self._gone: str | None = None
         self._lead: Lead | None = None
@@ -106,18 +111,16 @@ class DuplexConnection(ABC):
         on_message: OnMessage,
     ) -> Message:
         """See ``Connection.exchange``."""
-        key = id_key(request["id"])
+        key = str(request["id"])
         inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         if signal is not None:
             signal.raise_if_aborted()
         if deadline.expired:
             raise self._timeout(request, deadline)
-        with self._lock:
-            self._inboxes[key] = inbox  # First: a close by this very thread must find it.
-            gone = self._gone
-        if gone is not None:
+        self._inboxes[key] = inbox  # First: a close that comes now must find it, or be found.
+        if self._gone is not None:
             self._forget(key)
-            raise McpConnectionError(gone)
+            raise McpConnectionError(self._gone)
         withdraw = None if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
         try:
             return self._post_and_await(inbox, request, deadline, signal, on_message)
@@ -132,8 +135,7 @@ class DuplexConnection(ABC):
         finally:
             if withdraw is not None:
                 withdraw()
-            with self._lock:
-                self._inboxes.pop(key, None)
+            self._forget(key)
 
     def _post_and_await(
         self,
@@ -147,6 +149,8 @@ class DuplexConnection(ABC):
         while True:
             item = self._next(inbox, deadline, None if sent else request)
             sent = True
+            if type(item) is dict and "method" not in item:
+                return item
             if item is None:
                 if deadline.expired:
                     raise self._timeout(request, deadline)
@@ -155,13 +159,10 @@ class DuplexConnection(ABC):
             elif item is _ABORTED:
                 if signal is not None:
                     signal.raise_if_aborted()
-            elif "method" in item:
+            else:
                 on_message(item)
                 if deadline.expired:
                     raise self._timeout(request, deadline)
-            else:
-                response: Message = item
-                return response
 
     def _next(self, inbox: queue.SimpleQueue[Any], deadline: Deadline, request: Message | None) -> Any:
         """Post *request*, if there is one, and wait for what comes; None when nothing came in time."""
@@ -173,6 +174,8 @@ class DuplexConnection(ABC):
                 lead.read_while(inbox.empty, deadline)
             finally:
                 lead.end()
+                if len(self._inboxes) > 1:
+                    lead.hand_over()
         elif request is not None:
             self._post(request)
         try:
@@ -206,8 +209,7 @@ class DuplexConnection(ABC):
             self._lead.interrupt()
 
     def _forget(self, key: str | None) -> None:
-        with self._lock:
-            self._inboxes.pop(key, None)
+        self._inboxes.pop(key, None)
 
     def send(
         self,
@@ -252,10 +254,7 @@ class DuplexConnection(ABC):
             self._receiver.receive(self, message)
         elif kind == "notification":
             owner = owner_key(message)
-            inbox = None
-            if owner is not None:
-                with self._lock:
-                    inbox = self._inboxes.get(owner)
+            inbox = None if owner is None else self._inboxes.get(owner)
             if inbox is None:
                 self._receiver.receive(self, message)
             else:
@@ -264,11 +263,11 @@ class DuplexConnection(ABC):
 
     def _deliver_response(self, message: Message) -> None:
         key = id_key(message.get("id"))
-        with self._lock:
-            inbox = self._inboxes.get(key)
-            if inbox is None and key is None and len(self._inboxes) == 1:
-                # An error without an id answers a request that could not be read: ours, if only one waits.
-                inbox = next(iter(self._inboxes.values()))
+        inbox = self._inboxes.get(key)
+        if inbox is None and key is None:
+            # An error without an id answers a request that could not be read: ours, if only one waits.
+            waiting = list(self._inboxes.values())
+            inbox = waiting[0] if len(waiting) == 1 else None
         if inbox is None:
             logger.debug("server=%s id=%s | dropped a response nobody waits for", self._label, key)
         else:
@@ -276,8 +275,7 @@ class DuplexConnection(ABC):
 
     def fail(self, request_id: Any, text: str) -> None:
         """End one exchange because its request could not be handed over; others go on. Any thread."""
-        with self._lock:
-            inbox = self._inboxes.get(id_key(request_id))
+        inbox = self._inboxes.get(id_key(request_id))
         if inbox is not None:
             inbox.put(text)
 
@@ -292,8 +290,7 @@ class DuplexConnection(ABC):
                 return False
             self._gone = text
             self.alive = False
-            inboxes = list(self._inboxes.values())
-        for inbox in inboxes:
+        for inbox in list(self._inboxes.values()):
             inbox.put(text)
         if self._lead is not None:
             self._lead.interrupt()

@@ -3,7 +3,10 @@
 The thread that serves the pipe reads it as long as nobody waits. A caller that waits for its
 answer may *lead*: it then reads the pipe itself, for everybody, until its answer is there, and
 so saves handing it from thread to thread, which costs as much as the rest of a call. Only one
-thread reads at a time; while a caller leads, the serving thread is not even woken by data.
+thread reads at a time; while a caller leads, the serving thread is not even woken by data: the
+pipe is *unwatched*. Between calls that follow each other closely (*brisk* ones) it stays so, since
+telling the system twice a call costs a tenth of a short one; the serving thread then watches it
+again when no call came for a moment, a caller when others wait.
 
 Leading needs epoll, whose set may change while another thread waits on it. Elsewhere, and under
 gevent, the serving thread alone reads.
@@ -17,6 +20,7 @@ import contextlib
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 
 from yiemagent.mcp.deadline import Deadline
@@ -25,6 +29,10 @@ __all__ = ["Intake"]
 
 SLICE = 0.5
 """Longest single wait of a caller: a signal that comes just before it begins does not end it."""
+BRISK = 0.005
+"""Seconds within which a call must follow the one before it, for the pipe to be left unwatched."""
+QUIET = 0.02
+"""Seconds between two looks at an unwatched pipe: what comes between brisk calls waits for two at most."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -36,9 +44,18 @@ class Intake:
         fd: Owned from now on; made non-blocking.
         consume: Gets the bytes in order, on whatever thread reads; must not block.
         epoll: Where the serving thread waits for *fd*; None when nobody may lead.
+        wake: Has the serving thread ask for ``patience`` anew; never blocks.
+        clock: For tests.
     """
 
-    def __init__(self, fd: int, consume: Callable[[bytes], None], epoll: select.epoll | None) -> None:
+    def __init__(
+        self,
+        fd: int,
+        consume: Callable[[bytes], None],
+        epoll: select.epoll | None,
+        wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
         self._consume = consume
@@ -47,12 +64,20 @@ class Intake:
         # Held by the thread that reads. Reentrant only so that a thread can find that it holds it.
         self._turn = threading.RLock()
         self._leader: object = None
+        # Changed only by the thread that reads, but for _seen, which is the serving thread's.
+        self._watched = True
+        self._watched_at = -BRISK
+        self._brisk = False
+        self._turns = self._seen = 0
+        self._wake = wake
+        self._clock = clock
         # Guards the use of _waker against its closing; os.write under it never blocks. Reentrant: a
         # signal handler or a finalizer may abort a call wherever its thread is.
         self._wake_lock = threading.RLock()
         self._over = epoll is None
         self._woken = self._waker = -1
         self._poll = select.poll()
+        self._only_data = [(fd, select.POLLIN)]
         if epoll is not None:
             self._woken, self._waker = os.pipe()
             os.set_blocking(self._woken, False)
@@ -66,7 +91,7 @@ class Intake:
         Returns:
             False when the other side has closed it and everything was read.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(False):
             return True
         try:
             if self._leader is not None:
@@ -96,6 +121,8 @@ class Intake:
             while self._read() and still():
                 pass
 
+    # --- whose turn it is
+
     def begin(self, leader: object) -> bool:
         """Become the thread that reads, if nobody else does; ``end`` must follow. Calling thread.
 
@@ -104,41 +131,81 @@ class Intake:
         Args:
             leader: What ``recover`` knows this turn by.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(False):
             return False
-        if self._over or self._epoll is None or self._leader is not None:
+        if self._over or self._leader is not None:
             self._turn.release()
             return False
         self._leader = leader
-        self._epoll.modify(self.fd, 0)
+        if self._watched:
+            self._unwatch()
         return True
 
     def end(self) -> None:
-        """Let the serving thread read again."""
-        if self._epoll is not None:
-            self._epoll.modify(self.fd, select.EPOLLIN)
+        """Let others read; ``hand_over`` must follow when others wait."""
+        if not self._brisk:
+            self._watch()
+        self._turns += 1
         self._leader = None
         self._turn.release()
 
+    def hand_over(self) -> None:
+        """Have the serving thread read from now on, unless a caller does. Any thread."""
+        if not self._watched and self._turn.acquire(False):
+            try:
+                if self._leader is None:
+                    self._watch()
+            finally:
+                self._turn.release()
+
     def recover(self, leader: object) -> None:
-        """End the turn that Ctrl-C has left taken, at any line from ``begin`` to ``end``. Same thread."""
+        """End the turn that Ctrl-C has left taken, anywhere from ``begin`` to ``hand_over``. Same thread."""
         if self._leader is None:
             # It may hold the turn without a name, before it began and after it ended.
-            if not self._turn.acquire(blocking=False):
+            if not self._turn.acquire(False):
                 return
         elif self._leader is not leader:
             return
-        if self._epoll is not None and not self._over:
-            self._epoll.modify(self.fd, select.EPOLLIN)
+        if self._epoll is not None:
+            self._watch()
         self._leader = None
         self._turn.release()
         with contextlib.suppress(RuntimeError):  # it does not hold it any more
             self._turn.release()
 
+    def _unwatch(self) -> None:
+        self._watched = False
+        self._modify(0)
+        if self._clock() - self._watched_at < BRISK:
+            self._brisk = True
+            self._wake()
+
+    def _watch(self) -> None:
+        if not self._over:
+            self._modify(select.EPOLLIN)
+        self._watched, self._brisk = True, False
+        self._watched_at = self._clock()
+
+    def _modify(self, events: int) -> None:
+        if self._epoll is not None:
+            self._epoll.modify(self.fd, events)
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which the serving thread should ``look``; None when it need not."""
+        return QUIET if self._brisk else None
+
+    def look(self) -> None:
+        """Watch the pipe again if no caller has read it since the last look. Serving thread."""
+        if self._brisk:
+            if self._seen == self._turns:
+                self.hand_over()
+            self._seen = self._turns
+
     @property
     def led_here(self) -> bool:
         """Whether this very thread leads now: it is in a signal handler or a finalizer."""
-        if self._leader is None or not self._turn.acquire(blocking=False):
+        if self._leader is None or not self._turn.acquire(False):
             return False
         self._turn.release()
         return self._leader is not None
@@ -153,8 +220,9 @@ class Intake:
             left = deadline.remaining()
             ready = self._poll.poll(SLICE * 1000 if left is None or left > SLICE else left * 1000)
             if not ready and not deadline.expired:
+                self._brisk = False  # Nobody need look after so slow a call.
                 continue
-            if len(ready) != 1 or ready[0][0] != self.fd or self._read() is False:
+            if ready != self._only_data or self._read() is False:
                 self._settle()
                 return
 

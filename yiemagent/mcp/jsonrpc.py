@@ -9,7 +9,7 @@ Source: E-07 (shapes of errors, ids as strings), E-14 (what a message is), E-11 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -64,7 +64,7 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
-_raw_decode = json.JSONDecoder().raw_decode
+_scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,12 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
         if isinstance(payload, bytes) and payload[:1] == b"{":
             # Nearly always. json.loads would first look for the encoding and match white space.
             text = payload.decode()
-            value, end = _raw_decode(text)
-            if end != len(text) and text[end:].strip():
+            try:
+                value, end = _scan(text, 0)
+                whole = end == len(text) or text[end:].isspace()
+            except StopIteration:
+                whole = False
+            if not whole:
                 value = json.loads(text)  # For its error.
         else:
             value = json.loads(bytes(payload) if isinstance(payload, memoryview) else payload)

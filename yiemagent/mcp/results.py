@@ -7,8 +7,10 @@ versions and three languages are read here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from yiemagent.data_class import dataclass
 
 __all__ = [
     "Completion",

@@ -38,7 +38,8 @@ def kill_self(request, args):
 
 def where(request, args):
     child = CHILD.pid if CHILD else None
-    return text(json.dumps({"pid": os.getpid(), "group": os.getpgid(0), "child": child}))
+    ours = {"pid": os.getpid(), "group": os.getpgid(0), "session": os.getsid(0)}
+    return text(json.dumps({**ours, "child": child}))
 
 
 def noise(request, args):
@@ -88,7 +89,20 @@ def stop_reading(request, args):
     return text("read again")
 
 
+def hold(request, args):
+    with open(args["fifo"]) as fifo:
+        fifo.read()  # until somebody has opened it for writing and closed it
+    return text("let go")
+
+
+def afterwards(request, args):
+    reply(request, text("answered"))
+    hold(request, args)
+    write({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+
 TOOLS = {
+    "afterwards": afterwards,
     "ask": ask,
     "batch": batch,
     "big": lambda request, args: text("x" * args["bytes"]),
@@ -98,6 +112,7 @@ TOOLS = {
     "echo": lambda request, args: text(json.dumps(args)),
     "env": lambda request, args: text(json.dumps(dict(os.environ))),
     "half_line": half_line,
+    "hold": hold,
     "kill_self": kill_self,
     "noise": noise,
     "pieces": pieces,

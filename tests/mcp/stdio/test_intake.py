@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from yiemagent.errors import McpConnectionError
 from yiemagent.mcp.deadline import Deadline
-from yiemagent.mcp.intake import Intake
+from yiemagent.mcp.intake import BRISK, QUIET, Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.testing import WAIT, run_in_thread
 
@@ -27,12 +26,11 @@ class Pipe:
         if self.epoll is not None:
             self.epoll.register(self.read_end, select.EPOLLIN)
         self.got: list[bytes] = []
-        self.news = threading.Event()
-        self.intake = Intake(self.read_end, self._consume, self.epoll)
-
-    def _consume(self, chunk: bytes) -> None:
-        self.got.append(chunk)
-        self.news.set()
+        self.woken: list[str] = []
+        self.now = 100.0
+        self.intake = Intake(
+            self.read_end, self.got.append, self.epoll, lambda: self.woken.append("woken"), lambda: self.now
+        )
 
     def write(self, data: bytes) -> None:
         os.write(self.write_end, data)
@@ -41,6 +39,22 @@ class Pipe:
         """Whether the serving thread is woken by what is in the pipe."""
         assert self.epoll is not None
         return bool(self.epoll.poll(0))
+
+    def call(self, answer: bytes = b"answer", *, after: float = 0.0) -> None:
+        """A caller asks, *after* so many seconds, and reads its answer."""
+        self.now += after
+        before = len(self.got)
+        assert self.intake.begin("a call")
+        self.write(answer)
+        self.intake.read_while(lambda: len(self.got) == before, Deadline(WAIT))
+        self.intake.end()
+
+    def is_watched(self) -> bool:
+        """Whether news would wake the serving thread. They are read."""
+        self.write(b"news")
+        watched = self.waits_for_data()
+        self.intake.read()
+        return watched
 
     def close(self) -> None:
         self.intake.close()
@@ -155,6 +169,116 @@ def test_everything_that_is_left_is_read_at_the_end(pipe: Pipe) -> None:
         pipe.write(b"x" * 20_000)
     pipe.intake.drain(lambda: True)
     assert sum(map(len, pipe.got)) == 60_000
+
+
+# --- between calls
+
+
+def test_between_calls_that_follow_each_other_closely_the_pipe_is_left_alone(pipe: Pipe) -> None:
+    """Issue 7, MCP over stdio: watching it again costs a tenth of a short call."""
+    pipe.call()
+    assert pipe.intake.patience is None
+    assert pipe.woken == []
+    pipe.call(after=BRISK / 2)
+    assert pipe.woken == ["woken"]  # so that the serving thread looks after it
+    assert pipe.intake.patience == QUIET
+    assert not pipe.is_watched()
+    pipe.call(after=1.0)
+    assert pipe.woken == ["woken"]
+
+
+def test_between_calls_that_are_far_apart_the_serving_thread_reads(pipe: Pipe) -> None:
+    """What the server says unasked is read at once."""
+    pipe.call()
+    pipe.call(after=2 * BRISK)
+    assert pipe.is_watched()
+    assert pipe.intake.patience is None
+
+
+def test_the_pipe_is_watched_again_when_no_call_came_for_a_moment(pipe: Pipe) -> None:
+    """What the server says between calls must not wait for the next one."""
+    pipe.call()
+    pipe.call()
+    pipe.intake.look()
+    pipe.call()
+    pipe.intake.look()
+    assert pipe.intake.patience == QUIET
+    pipe.write(b"news")
+    pipe.intake.look()
+    assert pipe.waits_for_data()
+    assert pipe.intake.patience is None
+
+
+def test_a_pipe_that_a_caller_reads_is_not_watched_by_a_look(pipe: Pipe) -> None:
+    """The serving thread would be woken for every answer."""
+    pipe.call()
+    pipe.call()
+    assert pipe.intake.begin("a call")
+    pipe.intake.look()
+    pipe.intake.look()
+    pipe.write(b"x")
+    assert not pipe.waits_for_data()
+    pipe.intake.end()
+    pipe.intake.look()
+    pipe.intake.look()
+    assert pipe.waits_for_data()
+
+
+def test_a_slow_call_ends_the_looks(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that wakes fifty times a second for hours would be felt."""
+    monkeypatch.setattr("yiemagent.mcp.intake.SLICE", 0.001)
+    pipe.call()
+    pipe.call()
+    assert pipe.intake.begin("a call")
+    silence = iter([True, True, True, False])  # three slices
+    pipe.intake.read_while(lambda: next(silence), Deadline(WAIT))
+    assert pipe.intake.patience is None
+    pipe.intake.end()
+    assert pipe.is_watched()
+
+
+def test_a_caller_hands_over_to_the_serving_thread(pipe: Pipe) -> None:
+    """Others may wait for what is still to come."""
+    pipe.call()
+    pipe.call()
+    pipe.intake.hand_over()
+    assert pipe.is_watched()
+    assert pipe.intake.patience is None
+
+
+def test_a_caller_hands_nothing_over_while_another_reads(pipe: Pipe) -> None:
+    """That one reads for all."""
+    pipe.call()
+    pipe.call()
+    assert pipe.intake.begin("another")
+    run_in_thread(pipe.intake.hand_over).get()
+    assert not pipe.is_watched()
+    pipe.intake.end()
+
+
+def test_ctrl_c_between_brisk_calls_leaves_the_pipe_watched(pipe: Pipe) -> None:
+    """It may have come before the caller could hand over."""
+    pipe.call()
+    pipe.call()
+    pipe.intake.recover("a call")
+    assert pipe.is_watched()
+
+
+def test_the_end_of_the_stream_wakes_the_serving_thread_between_brisk_calls() -> None:
+    """A server that died is known at once."""
+    pipe = Pipe()
+    pipe.call()
+    pipe.call()
+    os.close(pipe.write_end)
+    assert pipe.waits_for_data()
+    assert not pipe.intake.read()
+    assert pipe.epoll is not None
+    pipe.epoll.unregister(pipe.read_end)  # as its owner does
+    pipe.intake.look()
+    pipe.intake.look()
+    assert pipe.intake.patience is None
+    pipe.write_end = os.open(os.devnull, os.O_WRONLY)
+    pipe.close()
 
 
 # --- the other direction

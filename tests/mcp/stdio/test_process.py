@@ -35,6 +35,42 @@ def _where(client: McpStdio) -> dict[str, Any]:
 
 # --- starting
 
+STARTER = """
+import os, sys
+from yiemagent.mcp.stdio import McpStdio
+
+if len(sys.argv) > 2:
+    os.open(sys.argv[2], os.O_RDWR)  # A session without a terminal takes the first one it opens.
+with McpStdio(sys.executable, [sys.argv[1]]) as client:
+    print(client.call_tool("where").text)
+"""
+
+
+def _where_started(*terminal: str) -> tuple[int, dict[str, Any]]:
+    """Our session, and where the server of a program in it is."""
+    command = [sys.executable, "-c", STARTER, SERVER, *terminal]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as starter:
+        assert starter.stdout is not None
+        return starter.pid, json.loads(starter.stdout.read())
+
+
+def test_a_server_leads_a_group_in_our_session_where_there_is_no_terminal() -> None:
+    """E-27; issue 7: the kernel makes each hand-over to another session dearer."""
+    session, where = _where_started()
+    assert where["group"] == where["pid"]
+    assert where["session"] == session
+
+
+def test_a_server_has_a_session_of_its_own_where_there_is_a_terminal() -> None:
+    """E-27: a program of another group that reads from the terminal is stopped, and would never answer."""
+    master, slave = os.openpty()
+    try:
+        session, where = _where_started(os.ttyname(slave))
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert where["group"] == where["session"] == where["pid"] != session
+
 
 def test_the_process_starts_with_the_first_call(spawn: Any, tmp_path: pathlib.Path) -> None:
     """Issue 5 part 6: lazily."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import pathlib
+import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +15,7 @@ import pytest
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpConnectionError, McpProtocolError, McpTimeout, RunAborted
 from yiemagent.mcp.lines import LineSplitter
-from yiemagent.testing import run_in_thread
+from yiemagent.testing import WAIT, run_in_thread
 
 pytestmark = pytest.mark.servers
 
@@ -140,6 +144,60 @@ def test_a_question_in_the_middle_of_a_call_is_answered(spawn: Any) -> None:
     client = spawn(era="legacy", on_elicitation=lambda question: {"name": question.message})
     params = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
     assert '"name": "who?"' in client.call_tool("ask", params).text
+
+
+@pytest.fixture
+def fifo(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
+    """Makes named pipes; opening one for writing waits until the server has it open."""
+
+    def make(name: str) -> pathlib.Path:
+        os.mkfifo(tmp_path / name)
+        return tmp_path / name
+
+    return make
+
+
+def test_what_the_server_says_after_calls_in_quick_succession_is_heard(
+    spawn: Any, fifo: Callable[[str], pathlib.Path]
+) -> None:
+    """Issue 7: nobody watches the pipe between such calls, but only for a moment."""
+    heard: queue.Queue[Any] = queue.Queue()
+    client = spawn(on_notification=heard.put)
+    path = fifo("go")
+    for _ in range(3):
+        client.call_tool("echo")
+    assert client.call_tool("afterwards", {"fifo": str(path)}).text == "answered"
+    path.write_text("")
+    assert heard.get(timeout=WAIT)["method"] == "notifications/tools/list_changed"
+
+
+def test_a_caller_that_reads_for_others_hands_over_when_it_has_its_answer(
+    spawn: Any, fifo: Callable[[str], pathlib.Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 7: nothing else would wake those that wait, but for their deadlines."""
+    monkeypatch.setattr("yiemagent.mcp.duplex._SLICE", 2 * WAIT)
+    monkeypatch.setattr("yiemagent.mcp.intake.QUIET", 2 * WAIT)
+    monkeypatch.setattr("yiemagent.mcp.intake.BRISK", WAIT)
+    client = spawn()
+    first, second = fifo("first"), fifo("second")
+    for _ in range(3):
+        client.call_tool("echo")
+    reading = run_in_thread(client.call_tool, "hold", {"fifo": str(first)})
+    with first.open("w"):  # The first is with the server.
+        waiting = run_in_thread(client.call_tool, "hold", {"fifo": str(second)})
+        _until(lambda: len(client._connection._inboxes) == 2)
+    assert reading.get().text == "let go"
+    second.write_text("")
+    assert waiting.get().text == "let go"
+
+
+def _until(met: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(int(WAIT / 0.001)):
+        if met():
+            return
+        pause.wait(0.001)
+    raise AssertionError("it never came so far")
 
 
 def test_many_threads_share_one_process(spawn: Any) -> None:
