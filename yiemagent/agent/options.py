@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from operator import itemgetter
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
-from yiemagent.loop.limits import Limits
+from yiemagent.loop.limits import DEFAULT_LIMITS, Limits
 from yiemagent.model import Llm
 from yiemagent.value_checks import check_count, check_number, check_seconds, check_switch, check_type
 
@@ -51,7 +52,7 @@ _HOOKS = {
     "format_msg_for_llm": 1,
 }
 """Keywords that are called, and with how many positional arguments."""
-_COUNTS = ("max_tool_concurrency", "max_tool_result_chars", "max_tokens")
+_COUNTS = ("max_tool_concurrency", "max_tool_result_chars")
 _CHOICES = {"when_busy": ("queue", "raise"), "on_mcp_failure": ("raise", "event")}
 _SWITCHES = ("fence_untrusted", "parallel_tool_execute")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -63,6 +64,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+_OPTIONAL = (*_HOOKS, *_TYPES, "tool_timeout", "max_retry_delay", "temperature", "max_tokens")
+_optional = itemgetter(*_OPTIONAL)
+_NONE = {type(None)}
+
+
 def check_keywords(given: Mapping[str, Any]) -> None:
     """Look at the keywords of ``Agent`` that nothing else looks at.
 
@@ -72,21 +78,28 @@ def check_keywords(given: Mapping[str, Any]) -> None:
     Raises:
         ConfigurationError: It names the first one that cannot work, its value and the way out.
     """
-    for name, arguments in _HOOKS.items():
-        check_hook(name, given[name], arguments)
-    check_seconds("tool_timeout", given["tool_timeout"])
+    if not _NONE.issuperset(map(type, _optional(given))):
+        _check_optional(given)
     check_seconds("abort_grace", given["abort_grace"], zero=True, none=False)
-    check_seconds("max_retry_delay", given["max_retry_delay"], zero=True)
     for name in _COUNTS:
         check_count(name, given[name])
-    for name, kinds in _TYPES.items():
-        check_type(name, given[name], *kinds)
-    check_number("temperature", given["temperature"])
     for name in _SWITCHES:
         check_switch(name, given[name])
     for name, choices in _CHOICES.items():
         if given[name] not in choices:
             raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {given[name]!r}")
+
+
+def _check_optional(given: Mapping[str, Any]) -> None:
+    """Look at what is mostly None; see ``check_keywords``."""
+    for name, arguments in _HOOKS.items():
+        check_hook(name, given[name], arguments)
+    check_seconds("tool_timeout", given["tool_timeout"])
+    check_seconds("max_retry_delay", given["max_retry_delay"], zero=True)
+    check_count("max_tokens", given["max_tokens"])
+    for name, kinds in _TYPES.items():
+        check_type(name, given[name], *kinds)
+    check_number("temperature", given["temperature"])
 
 
 def refuse_unknown(unknown: Mapping[str, Any], known: Callable[..., Any]) -> None:
@@ -172,7 +185,7 @@ def make_limits(limits: Limits | None, shorthands: Mapping[str, Any]) -> Limits:
     """
     given = {name: value for name, value in shorthands.items() if value is not ...}
     if limits is None:
-        return Limits(**given)
+        return Limits(**given) if given else DEFAULT_LIMITS
     if not isinstance(limits, Limits):
         raise ConfigurationError(f"limits must be a Limits object, got {limits!r}")
     if given:

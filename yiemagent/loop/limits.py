@@ -16,7 +16,7 @@ from yiemagent.data_class import dataclass
 from yiemagent.errors import ConfigurationError
 from yiemagent.messages import ToolCall, Usage
 
-__all__ = ["DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "DEFAULT_MAX_TOOL_TURNS", "Budget", "Limits"]
 
 DEFAULT_MAX_TOOL_TURNS = 25
 _COUNTS = ("max_tool_turns", "max_tool_calls", "max_total_tokens", "max_identical_calls")
@@ -59,6 +59,10 @@ class Limits:
                 raise ConfigurationError(
                     f"{name} must be greater than 0, got {value!r}; None means unlimited"
                 )
+
+
+DEFAULT_LIMITS = Limits()
+"""What an agent has that is given none; never changed, so one is enough."""
 
 
 class Budget:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, overload
 
 from yiemagent.abort import AbortSignal
@@ -25,7 +26,7 @@ from yiemagent.value_checks import check_switch
 if TYPE_CHECKING:
     from yiemagent.tools.schema import FunctionSpec
 
-__all__ = ["FunctionBody", "as_tool", "tool"]
+__all__ = ["FunctionBody", "as_tool", "as_tools", "tool"]
 
 _MADE = "__yiemagent_tool__"
 _TRIVIAL = frozenset(
@@ -108,10 +109,8 @@ class FunctionBody:
         """The schema of the signature."""
         return self.spec.schema
 
-    def bind(self, instance: Any) -> FunctionBody | None:
-        """The body of the method of *instance*, or None when the function is no method."""
-        if not self.needs_object:
-            return None
+    def bind(self, instance: Any) -> FunctionBody:
+        """The body of the method of *instance*."""
         return FunctionBody(types.MethodType(self.function, instance), self.name, self._namespace)
 
     def _python_arguments(self, spec: FunctionSpec, args: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +122,19 @@ class FunctionBody:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_spec": None, "_namespace": None}
+
+
+class _MethodTool(Tool):
+    """The tool of a method as it stands in its class, without an object to be called on."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Tool:
+        """Read from an instance, it is the tool of that instance's method."""
+        body = self.execute
+        if instance is None or not isinstance(body, FunctionBody):
+            return self
+        bound = body.bind(instance)
+        own = {field.name: self.__dict__[field.name] for field in fields(Tool) if field.init}
+        return Tool(**{**own, "execute": bound, "function": bound.function})
 
 
 @overload
@@ -209,9 +221,8 @@ def as_tool(function_or_tool: ToolLike) -> Tool:
         ConfigurationError: It is neither, or the function cannot be a tool.
     """
     if isinstance(function_or_tool, Tool):
-        body = function_or_tool.execute
-        if type(body) is FunctionBody and body.needs_object:
-            body.check_bound()
+        if type(function_or_tool.execute) is FunctionBody:
+            function_or_tool.execute.check_bound()
         return function_or_tool
     if not isinstance(function_or_tool, types.FunctionType):
         return _make(function_or_tool, None, None, {}, None)
@@ -223,6 +234,13 @@ def as_tool(function_or_tool: ToolLike) -> Tool:
     made.execute.check_bound()  # type: ignore[attr-defined]
     setattr(function_or_tool, _MADE, made)
     return made
+
+
+def as_tools(given: Iterable[ToolLike]) -> list[Tool]:
+    """Each of them as ``as_tool`` gives it."""
+    tools: list[Any] = list(given)
+    # No step of Python for each that is a tool already: an agent is often made for each web request.
+    return tools if {Tool}.issuperset(map(type, tools)) else list(map(as_tool, tools))
 
 
 def _make(
@@ -241,7 +259,8 @@ def _make(
     trivial = _is_trivial(function)
     local = not trivial and frame is not None and "<locals>" in getattr(function, "__qualname__", "")
     body = FunctionBody(function, chosen, dict(frame.f_locals) if local else None)
-    made = Tool(name=chosen, description=description, execute=body, function=function, **options)  # type: ignore[arg-type]
+    kind = _MethodTool if body.needs_object else Tool
+    made = kind(name=chosen, description=description, execute=body, function=function, **options)  # type: ignore[arg-type]
     if not trivial:
         _read(body)
     return made

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from yiemagent.errors import ConfigurationError
-from yiemagent.tools.decorator import as_tool
+from yiemagent.tools.decorator import as_tool, as_tools
 from yiemagent.tools.json_text import scrub_surrogates
 from yiemagent.tools.tool import Tool, ToolLike, Tools
 
@@ -35,8 +35,7 @@ class ToolRegistry:
     __slots__ = ("_by_name", "_folded")
 
     def __init__(self, tools: Tools | Mapping[str, ToolLike] = ()) -> None:
-        # No step of Python for each but as_tool: an agent is often made for each web request.
-        made = [*map(as_tool, _listed(tools))]
+        made = as_tools(_listed(tools))
         self._by_name: dict[str, Tool] = dict(zip(map(_name, made), made, strict=True))
         if len(self._by_name) != len(made):
             _refuse_two_of_one_name(made)

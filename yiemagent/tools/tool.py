@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from yiemagent.abort import AbortSignal
-from yiemagent.data_class import dataclass, replace
+from yiemagent.data_class import dataclass
 from yiemagent.messages import ContentBlock, TextContent, Trust, Usage
 from yiemagent.tools.checks import check_tool
 from yiemagent.tools.wire_schema import to_wire_schema
@@ -201,15 +201,6 @@ class Tool:
         if self.function is None:
             raise TypeError(f"tool {self.name!r} has no plain function behind it; call its execute")
         return self.function(*args, **kwargs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Tool:
-        """A decorated method, read from an instance, is the tool of that instance's method."""
-        bind = getattr(self.execute, "bind", None)
-        bound = bind(instance) if bind is not None and instance is not None else None
-        if bound is None:
-            return self
-        derived = {name: self.__dict__[name] for name in ("description", "input_schema")}
-        return replace(self, execute=bound, function=bound.function, **derived)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
