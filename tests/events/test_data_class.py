@@ -111,6 +111,79 @@ def test_either_replace_copies_either_kind_of_class(replace: Any, decorator: Any
         replace(point, x=-1)
 
 
+@pytest.mark.parametrize("replace", [dataclasses.replace, data_class.replace])
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, data_class.dataclass])
+@pytest.mark.parametrize("options", [{"frozen": True, "slots": True}, {"slots": True}, {"frozen": True}])
+def test_either_replace_copies_a_class_that_checks_nothing(
+    replace: Any, decorator: Any, options: dict[str, bool]
+) -> None:
+    """Of which a copy may be made without its constructor."""
+
+    @decorator(**options)
+    class Plain:
+        x: int
+        y: list[int] = field(default_factory=list)
+        z: int = field(default=2, kw_only=True)
+
+    plain = Plain(1, [7])
+
+    changed, same = replace(plain, z=9, x=3), replace(plain)
+
+    assert (changed.x, changed.y, changed.z) == (3, [7], 9)
+    assert changed.y is plain.y
+    assert same == plain
+    assert same is not plain
+    assert type(changed) is Plain
+    with pytest.raises(TypeError):
+        replace(plain, unknown=1)
+
+
+@pytest.mark.parametrize("replace", [dataclasses.replace, data_class.replace])
+def test_neither_replace_sets_what_the_constructor_does_not_take(replace: Any) -> None:
+    """What an object worked out for itself is not for its copy."""
+
+    @data_class.dataclass(frozen=True, slots=True)
+    class Noting:
+        x: int
+        note: Any = field(default=None, init=False)
+
+    noting = Noting(1)
+    object.__setattr__(noting, "note", "of 1")
+    assert replace(noting, x=2).note is None
+    with pytest.raises((TypeError, ValueError)):
+        replace(noting, note="of 2")
+
+
+@pytest.mark.parametrize("replace", [dataclasses.replace, data_class.replace])
+def test_either_replace_lets_the_class_check_a_copy(replace: Any) -> None:
+    """A change may be one that it refuses."""
+
+    @data_class.dataclass(frozen=True, slots=True)
+    class Checked:
+        x: int
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        replace(Checked(1), x=-1)
+
+
+@pytest.mark.parametrize("options", [{"frozen": True, "slots": True}, {"slots": True}, {"frozen": True}, {}])
+def test_the_hundredth_object_is_made_like_the_first(options: dict[str, bool]) -> None:
+    """A constructor is compiled for a class that is used much."""
+
+    @data_class.dataclass(**options)
+    class Plain:
+        x: int
+        y: list[int] = field(default_factory=list)
+        z: int = field(default=2, kw_only=True)
+
+    made = [Plain(number, z=number + 1) for number in range(100)]
+    assert [(plain.x, plain.y, plain.z) for plain in made] == [(n, [], n + 1) for n in range(100)]
+
+
 def test_signature_fields_and_patterns_are_those_of_a_data_class() -> None:
     """What ``help``, ``inspect``, ``dataclasses.fields`` and ``match`` read."""
     assert list(inspect.signature(Ours).parameters) == list(inspect.signature(Theirs).parameters)
