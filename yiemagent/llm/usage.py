@@ -15,6 +15,7 @@ from yiemagent.model import ModelInfo
 
 __all__ = ["known_model", "openai_usage", "with_cost"]
 
+_NOTHING: Mapping[str, Any] = {}
 _NUMBERS = (int, float)  # By their very type: True is none.
 
 
@@ -89,10 +90,10 @@ def known_model(model: str) -> Mapping[str, Any]:
 
 def _count(*values: Any) -> int | None:
     for value in values:
-        if type(value) in _NUMBERS and 0 <= value < math.inf:
+        if value is not None and type(value) in _NUMBERS and 0 <= value < math.inf:
             return int(value)
     return None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if value and isinstance(value, Mapping) else _NOTHING

@@ -82,7 +82,7 @@ class _WatchedConnection:
         line = f"{header}: {value}"
         if type(value) is str and line.isprintable() and not more:
             # Nothing in it ends the line, and names were checked before.
-            self._output(line.encode("latin-1"))  # type: ignore[attr-defined]
+            self._buffer.append(line.encode("latin-1"))  # type: ignore[attr-defined]
         else:
             super().putheader(header, value, *more)  # type: ignore[misc]
 

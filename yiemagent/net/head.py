@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import re
+from typing import Any
 
 __all__ = ["HeadResponse"]
 
@@ -41,7 +42,7 @@ class HeadResponse(http.client.HTTPResponse):
         self._take_fields(lines.decode("latin-1"))
 
     def _take_fields(self, lines: str) -> None:
-        head = self.headers = self.msg = http.client.HTTPMessage()
+        head = self.headers = self.msg = _Fields()
         first: dict[str, str] = {}
         for line in lines.split("\r\n")[:-1]:
             name, _, value = line.partition(":")
@@ -58,6 +59,14 @@ class HeadResponse(http.client.HTTPResponse):
             self.length = 0
         endless = self.length is None and not self.chunked
         self.will_close = endless or "close" in first.get("connection", "").lower()
+
+
+class _Fields(http.client.HTTPMessage):
+    """A head that was taken apart here: nothing of it is left over."""
+
+    def get_payload(self, i: Any = None, decode: bool = False) -> Any:
+        """What could not be parsed: nothing. urllib3 asks for it with each answer."""
+        return None
 
 
 def _length_of(value: str | None) -> int | None:
