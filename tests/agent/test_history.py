@@ -343,6 +343,31 @@ def test_the_history_can_be_replaced_while_idle() -> None:
     assert [message.text for message in agent.messages] == ["a", "b", "c", "1"]
 
 
+def test_a_history_that_goes_another_way_is_looked_at_from_there() -> None:
+    """Issue 7: what was looked at once is known; what stands in its place is not."""
+    llm = ScriptedLlm("1", "2")
+    past = [user("a"), answer("b")]
+    with Agent(llm, messages=past) as agent:
+        agent.run("c")
+        agent.messages = [*past, answer("half", stop_reason="error", error_message="no")]
+        agent.run("d")
+
+    assert [message.text for message in llm.requests[1].messages] == ["a", "b", "d"]
+
+
+def test_a_history_that_becomes_shorter_can_be_continued() -> None:
+    """Issue 7: more was looked at before than there is now."""
+    llm = ScriptedLlm("1", "2")
+    past = [user("a"), answer("b"), user("c")]
+    with Agent(llm, messages=past) as agent:
+        agent.run("d")
+        agent.messages = past[:1]
+        agent.continue_()
+        assert agent.take_response(WAIT)["content"][0]["text"] == "2"
+
+    assert [message.text for message in llm.requests[1].messages] == ["a"]
+
+
 def test_the_history_cannot_be_replaced_during_a_run() -> None:
     """AG-17."""
     gate = Gate()

@@ -13,7 +13,7 @@ from yiemagent.agent.state import AgentState, StateReducer
 from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.loop.config import AgentLoopConfig
-from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage, UserMessage
+from yiemagent.messages import Message
 from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.pool import AbandonedTool, ToolThreads
 from yiemagent.tools.registry import ToolRegistry
@@ -178,23 +178,25 @@ def checked_level(level: Any) -> ThinkingLevel:
     return level  # type: ignore[no-any-return]
 
 
+_KINDS = frozenset(get_args(Message))
+
+
 def as_messages(messages: Iterable[Any]) -> list[Message]:
     """A history from messages of ours and OpenAI-format dicts.
 
     Raises:
         ConfigurationError: One of them is neither, or has an unknown role.
     """
-    kinds = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
         raise ConfigurationError(
             f"messages must be a list of messages, got {type(messages).__name__}; write messages=[...]"
         )
     given = list(messages)
-    if set(map(type, given)).issubset(kinds):
+    if _KINDS.issuperset(map(type, given)):
         return given
     made: list[Message] = []
     for number, message in enumerate(given):
-        if isinstance(message, kinds):
+        if isinstance(message, Message):
             made.append(message)
         elif isinstance(message, dict):
             from yiemagent.message_formats import message_from_openai

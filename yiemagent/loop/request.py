@@ -7,7 +7,7 @@ convert_to_llm, get_api_key. What fails here is the answer's error; the model is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import indexOf, is_
+from operator import is_, length_hint
 from typing import Any, get_args
 
 from yiemagent.abort import AbortSignal
@@ -191,11 +191,12 @@ def _known(run: LoopRun) -> int:
 
     Looking whether they are the same objects costs a tenth of looking at each of them.
     """
-    known: Sequence[Message] = run.notes.get(_SOUND, ())
-    try:
-        same = indexOf(map(is_, known, run.messages), False)
-    except ValueError:
+    known: tuple[Message, ...] = run.notes.get(_SOUND, ())
+    looked_at = iter(known)
+    if all(map(is_, looked_at, run.messages)):
         same = min(len(known), len(run.messages))
+    else:
+        same = len(known) - length_hint(looked_at) - 1
     # Calls are never parted from their results: those here may differ from those known.
     while same and (type(run.messages[same - 1]) is ToolResultMessage or has_calls(run.messages[same - 1])):
         same -= 1
