@@ -52,6 +52,17 @@ def test_a_request_arrives_as_given(serve: Serve, make_client: Make) -> None:
     assert request.headers["content-length"] == "2"
 
 
+def test_each_request_over_one_connection_has_its_own_fields(serve: Serve, make_client: Make) -> None:
+    """Lines of fields are kept with the connection: some of many values, under name and value."""
+    server, client = serve(hello), make_client(headers={"X-Same": "1"})
+    values = [str(number) for number in range(40)] * 2
+    for value in values:
+        client.request("POST", server.url, headers={"X-Own": value, "X-Other": "1"}, body=b"").read()
+
+    assert [request.headers["x-own"] for request in server.requests] == values
+    assert {(r.headers["x-same"], r.headers["x-other"]) for r in server.requests} == {("1", "1")}
+
+
 def test_a_connection_is_kept_for_the_next_request(serve: Serve, make_client: Make) -> None:
     """Also when another thread makes it: threads come and go, connections stay."""
     server, client = serve(hello), make_client()

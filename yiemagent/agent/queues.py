@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Literal, TypeAlias
 
@@ -149,8 +148,10 @@ class Channels(OutputSide):
                     self._leave_thread()
                     return None
                 bell = self.bell = queue.SimpleQueue()
-            with suppress(queue.Empty):
+            try:
                 bell.get(timeout=left)
+            except queue.Empty:
+                continue
 
     def claim_thread(self) -> object | None:
         """The claim of a caller who has to start the thread that takes tickets; None when it need not."""

@@ -18,6 +18,10 @@ _ONE_WRITE = 262_144
 """Bytes up to which head and body are joined, so that the server wakes once and not twice."""
 
 
+_MOST_LINES = 32
+"""Fields whose lines a connection keeps; the first requests have those that all have."""
+
+
 def watch(pool: Any, lane: Lane) -> Any:
     """*pool*, whose connections from now on belong to *lane*."""
     pool.ConnectionCls = functools.partial(_watched(pool.ConnectionCls), lane)
@@ -39,6 +43,7 @@ class _WatchedConnection:
         self._lane = lane
         self._opened_for: Exchange | None = None
         self._held: list[Any] | None = None
+        self._lines: dict[tuple[str, Any], bytes] = {}  # Of fields that nearly every request has.
 
     def connect(self) -> None:
         # Read here: the lane may be another exchange's when a thread that was left goes on.
@@ -79,12 +84,17 @@ class _WatchedConnection:
             super().send(data)  # type: ignore[misc]
 
     def putheader(self, header: str, value: str, *more: str) -> None:
-        line = f"{header}: {value}"
-        if type(value) is str and line.isprintable() and not more:
+        line = self._lines.get((header, value)) if not more else None
+        if line is None:
+            text = f"{header}: {value}"
+            if type(value) is not str or not text.isprintable() or more:
+                super().putheader(header, value, *more)  # type: ignore[misc]
+                return
             # Nothing in it ends the line, and names were checked before.
-            self._buffer.append(line.encode("latin-1"))  # type: ignore[attr-defined]
-        else:
-            super().putheader(header, value, *more)  # type: ignore[misc]
+            line = text.encode("latin-1")
+            if len(self._lines) < _MOST_LINES:
+                self._lines[header, value] = line
+        self._buffer.append(line)  # type: ignore[attr-defined]
 
     def send(self, data: Any) -> None:
         # The proxy's CONNECT is sent inside connect(), which is never reached while holding.

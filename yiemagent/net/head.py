@@ -62,7 +62,11 @@ class HeadResponse(http.client.HTTPResponse):
 
 
 class _Fields(http.client.HTTPMessage):
-    """A head that was taken apart here: nothing of it is left over."""
+    """A head that was taken apart here: nothing of it is left over, or is still to be decoded."""
+
+    def items(self) -> list[tuple[str, str]]:
+        """All fields, in the order in which they came."""
+        return list(self.raw_items())
 
     def get_payload(self, i: Any = None, decode: bool = False) -> Any:
         """What could not be parsed: nothing. urllib3 asks for it with each answer."""
