@@ -181,6 +181,7 @@ class AgentEngine(AgentSettings):
             self._reducer.notes = {}
         return replace(
             self._config,
+            lineage=self._reducer.lineage,
             notes=self._reducer.notes,
             get_steering_messages=get_steering_messages,
             get_follow_up_messages=lambda: channels.poll_follow_ups(active, live.response),

@@ -12,6 +12,7 @@ from yiemagent.agent.queues import Channels, QueueMode
 from yiemagent.agent.state import AgentState, StateReducer
 from yiemagent.data_class import replace
 from yiemagent.errors import ConfigurationError
+from yiemagent.lineage import same_beginning
 from yiemagent.loop.config import AgentLoopConfig
 from yiemagent.messages import Message
 from yiemagent.model import Llm, ThinkingLevel
@@ -66,7 +67,11 @@ class AgentSettings:
 
     @messages.setter
     def messages(self, messages: Iterable[Any]) -> None:
-        self._channels.replace_history(functools.partial(self._reducer.replace, as_messages(messages)))
+        self._channels.replace_history(functools.partial(self._take_history, _listed(messages)))
+
+    def _take_history(self, given: list[Any]) -> None:
+        kept = same_beginning(given, self._reducer.messages)
+        self._reducer.replace(_converted(given, kept), kept)
 
     @property
     def is_busy(self) -> bool:
@@ -187,12 +192,12 @@ def as_messages(messages: Iterable[Any]) -> list[Message]:
     Raises:
         ConfigurationError: One of them is neither, or has an unknown role.
     """
-    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
-        raise ConfigurationError(
-            f"messages must be a list of messages, got {type(messages).__name__}; write messages=[...]"
-        )
-    given = list(messages)
-    if _KINDS.issuperset(map(type, given)):
+    return _converted(_listed(messages), 0)
+
+
+def _converted(given: list[Any], known: int) -> list[Message]:
+    """*given* as messages; the first *known* surely are."""
+    if _KINDS.issuperset(map(type, given[known:])):
         return given
     made: list[Message] = []
     for number, message in enumerate(given):
@@ -205,6 +210,14 @@ def as_messages(messages: Iterable[Any]) -> list[Message]:
         else:
             raise ConfigurationError(f"messages[{number}] is a {type(message).__name__}, not a message")
     return made
+
+
+def _listed(messages: Any) -> list[Any]:
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
+        raise ConfigurationError(
+            f"messages must be a list of messages, got {type(messages).__name__}; write messages=[...]"
+        )
+    return list(messages)
 
 
 def _mode(name: str, mode: Any) -> QueueMode:

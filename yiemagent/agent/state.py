@@ -17,6 +17,7 @@ from yiemagent.events import (
     ToolExecutionStart,
     TurnEnd,
 )
+from yiemagent.lineage import Lineage
 from yiemagent.messages import AssistantMessage, Message
 from yiemagent.model import Llm, ThinkingLevel
 from yiemagent.tools.tool import Tool
@@ -46,10 +47,11 @@ class AgentState:
 class StateReducer:
     """Owned by the agent's thread while a run is in progress; readers copy what they need."""
 
-    __slots__ = ("_pending", "_update", "error_message", "messages", "notes")
+    __slots__ = ("_pending", "_update", "error_message", "lineage", "messages", "notes")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.messages: list[Message] = list(messages)
+        self.lineage = Lineage()
         self.notes: dict[Any, Any] | None = None
         """``AgentLoopConfig.notes`` of this conversation, from its first run on."""
         self.error_message: str | None = None
@@ -104,16 +106,16 @@ class StateReducer:
                 return message
         return None
 
-    def replace(self, messages: list[Message]) -> None:
-        """Take another history."""
-        if not messages or not self.messages or messages[0] is not self.messages[0]:
+    def replace(self, messages: list[Message], kept: int) -> None:
+        """Take another history, whose first *kept* messages are the very ones that this one begins with."""
+        if not kept:
             self.notes = None  # Of another conversation: they would only keep its messages alive.
         self.messages = messages
+        self.lineage = Lineage(self.lineage, kept)
 
     def reset(self) -> None:
         """Forget the conversation."""
-        self.messages = []
-        self.notes = None
+        self.replace([], 0)
         self.error_message = None
         self._update = None
         self._pending = frozenset()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from operator import is_
 from typing import Any
 
 from yiemagent.data_class import dataclass
+from yiemagent.lineage import Lineage, same_beginning
 from yiemagent.llm.openai_messages import (
     Dialect,
     assistant_dict,
@@ -45,11 +45,20 @@ class _Known:
     parts: list[bytes] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
     """Of the calls in it."""
+    mark: object = None
+    """Of the lineage that it is the beginning of, if it has one."""
 
-    def begins(self, messages: Sequence[LlmMessage], key: Dialect) -> bool:
-        """Whether *messages* begin with the very objects of this history."""
-        same = self.key is key and len(self.messages) <= len(messages)
-        return same and all(map(is_, self.messages, messages))
+    def begins(self, messages: Sequence[LlmMessage], key: Dialect, lineage: Lineage | None) -> bool:
+        """Whether *messages*, of *lineage*, begin with the very objects of this history."""
+        length = len(self.messages)
+        if self.key is not key or length > len(messages):
+            return False
+        if lineage is None:
+            return same_beginning(self.messages, messages) == length
+        if lineage.kept(self.mark, length) < length > same_beginning(self.messages, messages):
+            return False
+        self.mark = lineage.mark
+        return True
 
 
 class ChatRequests:
@@ -79,18 +88,18 @@ class ChatRequests:
         """
         params = self._params(context, options, stream, defaults)
         if not _RESERVED.isdisjoint(params):
-            return self._unusual(context, params, options.notes)
+            return self._unusual(context, params, options)
         end = [b"]"]
         if context.tools:
             end += [b',"tools":', self._encoded_tools(context.tools)]
         end.append(b"," + to_wire(params)[1:] if params else b"}")
-        return self._joined(context, b"".join(end), options.notes)
+        return self._joined(context, b"".join(end), options)
 
     # -- messages ------------------------------------------------------------------------
 
-    def _joined(self, context: LlmContext, end: bytes, notes: dict[Any, Any] | None) -> bytes:
+    def _joined(self, context: LlmContext, end: bytes, options: StreamOptions) -> bytes:
         """The whole body by one join: history is long, and each copy of it costs."""
-        parts = self._messages(context.messages, notes)
+        parts = self._messages(context.messages, options.notes, options.lineage)
         start = self._start(context.system_prompt)
         if not parts:
             return start + end
@@ -98,10 +107,12 @@ class ChatRequests:
         parts[-1] += end
         return b",".join(parts)
 
-    def _messages(self, messages: Sequence[LlmMessage], notes: dict[Any, Any] | None) -> list[bytes]:
+    def _messages(
+        self, messages: Sequence[LlmMessage], notes: dict[Any, Any] | None, lineage: Lineage | None
+    ) -> list[bytes]:
         """The parts of *messages*; those that the request before had too are taken from *notes*."""
         known = None if notes is None else notes.get(_KNOWN)
-        if known is None or not known.begins(messages, self._key):
+        if known is None or not known.begins(messages, self._key, lineage):
             known = _Known(self._key)
         begin = len(known.messages)
         added = messages[begin:] if begin else messages
@@ -115,7 +126,8 @@ class ChatRequests:
         cut = self._last_answer(messages, begin)
         if cut > begin and notes is not None:
             self._append(parts, messages[begin:cut])
-            notes[_KNOWN] = _Known(self._key, tuple(messages[:cut]), _packed(parts), known.ids)
+            mark = None if lineage is None else lineage.mark
+            notes[_KNOWN] = _Known(self._key, tuple(messages[:cut]), _packed(parts), known.ids, mark)
             added = messages[cut:]
         self._append(parts, added)
         return parts
@@ -253,9 +265,9 @@ class ChatRequests:
         params.update(options.extra_body or {})
         return params
 
-    def _unusual(self, context: LlmContext, params: dict[str, Any], notes: dict[Any, Any] | None) -> bytes:
+    def _unusual(self, context: LlmContext, params: dict[str, Any], options: StreamOptions) -> bytes:
         """The body when a parameter replaces model, messages or tools."""
-        body = json.loads(self._joined(context, b"]}", notes))
+        body = json.loads(self._joined(context, b"]}", options))
         if context.tools:
             body["tools"] = json.loads(self._encoded_tools(context.tools))
         return to_wire({**body, **params})

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
 from yiemagent.data_class import dataclass, replace
+from yiemagent.lineage import Lineage
 from yiemagent.loop.limits import Limits
 from yiemagent.loop.redirect import Redirect
 from yiemagent.messages import (
@@ -225,6 +226,8 @@ class AgentLoopConfig:
     """What happens when calls and results do not pair up before a model call."""
     want_deltas: Callable[[], bool] | bool = True
     """Whether anybody listens to deltas."""
+    lineage: Lineage | None = None
+    """That of the context's messages, which whoever owns them adds to as the events say."""
     notes: dict[Any, Any] | None = None
     """What was worked out about the history, kept between the runs of one conversation: see
     ``StreamOptions.notes``. None: the run has its own."""

@@ -7,13 +7,13 @@ convert_to_llm, get_api_key. What fails here is the answer's error; the model is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import is_, length_hint
 from typing import Any, get_args
 
 from yiemagent.abort import AbortSignal
 from yiemagent.context.observation import observing
 from yiemagent.context.transcript import has_calls, repair_transcript, validate_transcript
 from yiemagent.errors import InvalidTranscript
+from yiemagent.lineage import same_beginning
 from yiemagent.loop.config import AgentContext, default_convert_to_llm
 from yiemagent.loop.run_state import LoopRun, call_hook
 from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
@@ -42,7 +42,8 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
             messages = _messages_of(
                 "transform_context", config.transform_context, list(messages), call_signal
             )
-    messages, plain = _valid(run, messages)
+    history, plain = _valid(run, messages)
+    messages = history
     if config.fence_untrusted:
         messages = _fenced(run, messages, plain)
     if not plain or config.convert_to_llm is not default_convert_to_llm:
@@ -71,6 +72,7 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
         on_payload=config.on_payload,
         on_response=config.on_response,
         event_sink=run.event_sink,
+        lineage=run.lineage if plain and messages is history else None,
         notes=run.notes,
     )
     sendable: Sequence[Any] = messages
@@ -163,7 +165,7 @@ def _valid(run: LoopRun, messages: Sequence[Message]) -> tuple[Sequence[Any], bo
     run.validated = len(messages)
     sent = tuple(messages)
     if run.plain:
-        run.notes[_SOUND] = sent
+        run.notes[_SOUND] = sent, run.lineage and run.lineage.mark
     return sent, run.plain
 
 
@@ -187,16 +189,11 @@ def _is_untrusted(message: Message) -> bool:
 
 
 def _known(run: LoopRun) -> int:
-    """How many messages an earlier run of this conversation found to be sound and plain.
-
-    Looking whether they are the same objects costs a tenth of looking at each of them.
-    """
-    known: tuple[Message, ...] = run.notes.get(_SOUND, ())
-    looked_at = iter(known)
-    if all(map(is_, looked_at, run.messages)):
-        same = min(len(known), len(run.messages))
-    else:
-        same = len(known) - length_hint(looked_at) - 1
+    """How many messages an earlier run of this conversation found to be sound and plain."""
+    known, mark = run.notes.get(_SOUND, ((), None))
+    same = 0 if run.lineage is None else run.lineage.kept(mark, len(known))
+    if not same:
+        same = same_beginning(known, run.messages)
     # Calls are never parted from their results: those here may differ from those known.
     while same and (type(run.messages[same - 1]) is ToolResultMessage or has_calls(run.messages[same - 1])):
         same -= 1

@@ -95,6 +95,7 @@ def run_agent_loop(
         budget=budget,
         threads=own_threads,
         offered=context.tools,
+        lineage=config.lineage,
         notes={} if config.notes is None else config.notes,
     )
     scope = RunScope(config.owner, run_signal, budget, outer)

@@ -23,6 +23,7 @@ from yiemagent.events import (
     TurnEnd,
     TurnStart,
 )
+from yiemagent.lineage import Lineage
 from yiemagent.loop.config import AgentContext, AgentLoopConfig, StreamFn
 from yiemagent.loop.limits import Budget
 from yiemagent.messages import AssistantMessage, Message, ToolResultMessage, Usage
@@ -62,6 +63,8 @@ class LoopRun:
     """Whether the model ends its stream by itself on abort."""
     budget: Budget
     threads: ToolThreads
+    lineage: Lineage | None = None
+    """Of ``messages``, as long as they are the history that the events tell of."""
     notes: dict[Any, Any] = field(default_factory=dict)
     """What was worked out about the history; outlives the run when its conversation does."""
     new_messages: list[Message] = field(default_factory=list)

@@ -205,6 +205,7 @@ def _apply(run: LoopRun, update: NextTurn | None) -> None:
     if update.context is not None:
         run.context = update.context
         run.messages = list(update.context.messages)
+        run.lineage = None
         run.validated = 0
         run.shortened = None
     if update.model is not None:
