@@ -8,20 +8,34 @@ in the commit what the calls are for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from yiemagent import Agent, OpenAIChat, tool
+from yiemagent.mcp import McpStdio
 from yiemagent.messages import AssistantMessage, Message, TextContent, UserMessage
 
-CALLS_OF_A_TURN = 615
-CALLS_OF_A_TOOL_TURN = 670
+CALLS_OF_A_TURN = 595
+CALLS_OF_A_TOOL_TURN = 655
 CALLS_OF_A_DELTA = 36.0
-CALLS_OF_AN_AGENT = 80
-CALLS_OF_A_TOOL_IN_AN_AGENT = 1.5
+CALLS_OF_AN_AGENT = 56
+CALLS_OF_A_TOOL_IN_AN_AGENT = 0.1
+CALLS_OF_AN_MCP_CALL = 55
 LINES_OF_A_KNOWN_MESSAGE = 0.1
+
+
+SERVER = """
+from yiemagent.mcp.serve import McpServer
+from yiemagent.mcp.serve_stdio import serve_stdio
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+serve_stdio(McpServer([add]))
+"""
 
 
 def add(a: int, b: int) -> int:
@@ -99,6 +113,15 @@ def test_a_message_that_the_request_before_had_costs_no_line(python_lines: Any, 
     long = python_lines.least(_run(agent, history), rounds=2)
 
     assert (long - short) / 2000 <= LINES_OF_A_KNOWN_MESSAGE
+
+
+@pytest.mark.servers
+def test_an_mcp_call_over_stdio_costs_no_more_calls_than_it_did(python_calls: Any) -> None:
+    """Issue 7, MCP: from ``call_tool`` to its result, all threads of the client."""
+    with McpStdio(sys.executable, ["-c", SERVER], inherit_env=True) as client:
+        count = python_calls.least(lambda: client.call_tool("add", {"a": 1, "b": 2}))
+
+    assert count <= CALLS_OF_AN_MCP_CALL
 
 
 def test_making_an_agent_costs_no_more_calls_than_it_did(python_calls: Any) -> None:
