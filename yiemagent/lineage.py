@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import is_, length_hint
 
-__all__ = ["Lineage", "same_beginning"]
+from yiemagent.data_class import dataclass
+
+__all__ = ["History", "Lineage", "same_beginning"]
 
 
 class Lineage:
@@ -38,6 +40,18 @@ class Lineage:
         if mark is self.mark:
             return length
         return min(length, self._kept) if mark is not None and mark is self._before else 0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The messages of a request that are a conversation's history as it is, and its lineage."""
+
+    messages: Sequence[object]
+    lineage: Lineage
+
+    def lineage_of(self, messages: Sequence[object]) -> Lineage | None:
+        """The lineage, if *messages* are the very sequence: who stands in between may send another."""
+        return self.lineage if messages is self.messages else None
 
 
 def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:

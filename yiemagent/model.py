@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from yiemagent.abort import AbortSignal
 from yiemagent.assistant_events import AssistantEvent
 from yiemagent.data_class import dataclass
-from yiemagent.lineage import Lineage
+from yiemagent.lineage import History
 from yiemagent.messages import LlmMessage
 from yiemagent.value_checks import check_count, check_number, check_type
 
@@ -100,8 +100,8 @@ class StreamOptions:
     """Sees status and headers of each response."""
     event_sink: Callable[..., object] | None = None
     """``event_sink(text, publish=False)``: becomes a ``Log`` event of the run."""
-    lineage: Lineage | None = None
-    """That of the messages, when they are a conversation's history as it is. None: they may be others."""
+    history: History | None = None
+    """The messages that the loop sends, when they are a conversation's history as it is."""
     notes: dict[Any, Any] | None = None
     """Belongs to one conversation and lives as long as it: an adapter may keep there, under a key
     of its own, what it worked out about the history, so that a request costs what is new."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,6 +137,30 @@ def test_a_long_conversation_is_not_looked_at_again(monkeypatch: pytest.MonkeyPa
             agent.messages = history
             agent.run(f"three {number}")
     assert [length for length in looks if length] == [100, 100, 100]  # when it was given
+
+
+@pytest.mark.parametrize("notes_too", [True, False])
+def test_a_model_that_stands_before_another_may_send_other_messages(notes_too: bool) -> None:
+    """It hands the options on as they are; what it leaves out must be left out."""
+    inner = Model("https://api.openai.com/v1", calls=False)
+    leave_out = [0]
+
+    class Middle:
+        info = inner.info
+
+        def stream(self, context: LlmContext, options: StreamOptions) -> Iterator[AssistantEvent]:
+            told = options if notes_too else replace(options, notes=None)
+            yield from inner.stream(replace(context, messages=context.messages[leave_out[0] :]), told)
+
+    history = [UserMessage("q"), AssistantMessage((TextContent("a"),))] * 3
+    with Agent(Middle(), messages=history) as agent:
+        for number in range(6):
+            leave_out[0] = number % 3
+            agent.messages = history
+            agent.run(f"question {number}")
+    asked = [[m["role"] for m in json.loads(body)["messages"]] for body in inner.sent]
+    assert [len(roles) for roles in asked] == [7, 6, 5, 7, 6, 5]
+    assert [roles[0] for roles in asked] == ["user", "assistant", "user"] * 2
 
 
 # --- the lineage itself

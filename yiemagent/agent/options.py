@@ -65,6 +65,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 _OPTIONAL = (*_HOOKS, *_TYPES, "tool_timeout", "max_retry_delay", "temperature", "max_tokens")
+"""Keywords that are None where nobody gives them: looked at one by one only if one is not."""
 _optional = itemgetter(*_OPTIONAL)
 _NONE = {type(None)}
 

@@ -52,6 +52,7 @@ class StateReducer:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.messages: list[Message] = list(messages)
         self.lineage = Lineage()
+        """Of ``messages``: another one whenever they are replaced."""
         self.notes: dict[Any, Any] | None = None
         """``AgentLoopConfig.notes`` of this conversation, from its first run on."""
         self.error_message: str | None = None

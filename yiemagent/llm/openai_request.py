@@ -99,7 +99,9 @@ class ChatRequests:
 
     def _joined(self, context: LlmContext, end: bytes, options: StreamOptions) -> bytes:
         """The whole body by one join: history is long, and each copy of it costs."""
-        parts = self._messages(context.messages, options.notes, options.lineage)
+        history = options.history
+        lineage = None if history is None else history.lineage_of(context.messages)
+        parts = self._messages(context.messages, options.notes, lineage)
         start = self._start(context.system_prompt)
         if not parts:
             return start + end

@@ -13,7 +13,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.context.observation import observing
 from yiemagent.context.transcript import has_calls, repair_transcript, validate_transcript
 from yiemagent.errors import InvalidTranscript
-from yiemagent.lineage import same_beginning
+from yiemagent.lineage import History, same_beginning
 from yiemagent.loop.config import AgentContext, default_convert_to_llm
 from yiemagent.loop.run_state import LoopRun, call_hook
 from yiemagent.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
@@ -72,7 +72,7 @@ def build_request(run: LoopRun, call_signal: AbortSignal) -> tuple[LlmContext, S
         on_payload=config.on_payload,
         on_response=config.on_response,
         event_sink=run.event_sink,
-        lineage=run.lineage if plain and messages is history else None,
+        history=History(history, run.lineage) if run.lineage and plain and messages is history else None,
         notes=run.notes,
     )
     sendable: Sequence[Any] = messages
