@@ -36,6 +36,25 @@ def test_a_finalizer_may_settle_a_result_wherever_its_thread_is_in_it(at_line: C
     assert number > 10
 
 
+def test_a_result_is_whole_as_soon_as_it_is_there(at_line: Callable[..., Any]) -> None:
+    """Rule 5: who waits looks from another thread, at any line of the one that sets it."""
+    for number in count(1):
+        handle, seen = RunHandle(), []
+
+        def body(handle: RunHandle = handle) -> None:
+            handle.finish(None, ValueError("over"))
+
+        def act(handle: RunHandle = handle, seen: list[Any] = seen) -> None:
+            seen.append((handle.done, handle.error is not None))
+
+        assert at_line(number, "agent/tickets.py", act, body) is None
+        if not seen:
+            break
+        assert seen in ([(False, False)], [(True, True)])
+
+    assert number > 5
+
+
 def test_a_finalizer_may_close_the_tool_threads_wherever_its_thread_is_in_them(
     at_line: Callable[..., Any],
 ) -> None:

@@ -36,10 +36,13 @@ def deadline_of(timeout: float | None) -> float | None:
     return monotonic() + min(max(0.0, timeout), threading.TIMEOUT_MAX)  # A longer one cannot be waited for.
 
 
+_NO_OUTCOME = (None, None)
+
+
 class RunHandle:
     """Where ``run``, ``submit`` and ``stream`` get their result: set once, by the agent's thread."""
 
-    __slots__ = ("_callbacks", "_done", "_gate", "_lock", "error", "result")
+    __slots__ = ("_callbacks", "_gate", "_lock", "_outcome")
 
     def __init__(self) -> None:
         # Reentrant: the finalizer of a dropped stream may give up while its own thread is in here.
@@ -48,23 +51,32 @@ class RunHandle:
         self._gate = threading.Lock()
         """Held until there is an outcome: opening it is the one step that wakes who waits."""
         self._gate.acquire()
-        self._done = False
+        # One entry at most. Entered in one step of the dict: a finalizer may finish it in the very thread
+        # that does, and who waits looks at any moment.
+        self._outcome: dict[str, tuple[RunResult | None, BaseException | None]] = {}
         self._callbacks: list[Callable[[RunHandle], object]] = []
-        self.result: RunResult | None = None
-        self.error: BaseException | None = None
 
     @property
     def done(self) -> bool:
         """Whether there is an outcome."""
-        return self._done
+        return bool(self._outcome)
+
+    @property
+    def result(self) -> RunResult | None:
+        """The result of the run; None as long as there is none, or there is an error."""
+        return self._outcome.get("it", _NO_OUTCOME)[0]
+
+    @property
+    def error(self) -> BaseException | None:
+        """What went wrong; None as long as nothing did."""
+        return self._outcome.get("it", _NO_OUTCOME)[1]
 
     def finish(self, result: RunResult | None, error: BaseException | None = None) -> None:
         """Set the outcome; the first one counts. Callbacks run in this thread."""
+        mine = (result, error)
         with self._lock:
-            over, self._done = self._done, True  # One step: a finalizer may finish it in this very thread.
-            if over:
+            if self._outcome.setdefault("it", mine) is not mine:
                 return
-            self.result, self.error = result, error
             callbacks, self._callbacks = self._callbacks, []
         self._gate.release()
         for callback in callbacks:
@@ -74,7 +86,7 @@ class RunHandle:
         """Call *callback* with this handle once there is an outcome."""
         with self._lock:
             self._callbacks.append(callback)
-            if not self._done:
+            if not self._outcome:
                 return
             callbacks, self._callbacks = self._callbacks, []
         for each in callbacks:
@@ -82,7 +94,7 @@ class RunHandle:
 
     def wait(self, deadline: float | None) -> bool:
         """Wait for the outcome until ``monotonic()`` reaches *deadline*; whether there is one."""
-        while not self._done:
+        while not self._outcome:
             left = SLICE if deadline is None else min(SLICE, deadline - monotonic())
             if left <= 0:
                 return False
