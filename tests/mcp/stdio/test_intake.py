@@ -49,6 +49,11 @@ class Pipe:
         self.intake.read_while(lambda: len(self.got) == before, Deadline(WAIT))
         self.intake.end()
 
+    def call_briskly(self) -> None:
+        """Two calls in quick succession: from the second on the pipe is left unwatched."""
+        self.call()
+        self.call()
+
     def is_watched(self) -> bool:
         """Whether news would wake the serving thread. They are read."""
         self.write(b"news")
@@ -197,8 +202,7 @@ def test_between_calls_that_are_far_apart_the_serving_thread_reads(pipe: Pipe) -
 
 def test_the_pipe_is_watched_again_when_no_call_came_for_a_moment(pipe: Pipe) -> None:
     """What the server says between calls must not wait for the next one."""
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     pipe.intake.look()
     pipe.call()
     pipe.intake.look()
@@ -211,8 +215,7 @@ def test_the_pipe_is_watched_again_when_no_call_came_for_a_moment(pipe: Pipe) ->
 
 def test_a_pipe_that_a_caller_reads_is_not_watched_by_a_look(pipe: Pipe) -> None:
     """The serving thread would be woken for every answer."""
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     assert pipe.intake.begin("a call")
     pipe.intake.look()
     pipe.intake.look()
@@ -227,8 +230,7 @@ def test_a_pipe_that_a_caller_reads_is_not_watched_by_a_look(pipe: Pipe) -> None
 def test_a_slow_call_ends_the_looks(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that wakes fifty times a second for hours would be felt."""
     monkeypatch.setattr("yiemagent.mcp.intake.SLICE", 0.001)
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     assert pipe.intake.begin("a call")
     silence = iter([True, True, True, False])  # three slices
     pipe.intake.read_while(lambda: next(silence), Deadline(WAIT))
@@ -239,8 +241,7 @@ def test_a_slow_call_ends_the_looks(pipe: Pipe, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_caller_hands_over_to_the_serving_thread(pipe: Pipe) -> None:
     """Others may wait for what is still to come."""
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     pipe.intake.hand_over()
     assert pipe.is_watched()
     assert pipe.intake.patience is None
@@ -248,8 +249,7 @@ def test_a_caller_hands_over_to_the_serving_thread(pipe: Pipe) -> None:
 
 def test_a_caller_hands_nothing_over_while_another_reads(pipe: Pipe) -> None:
     """That one reads for all."""
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     assert pipe.intake.begin("another")
     run_in_thread(pipe.intake.hand_over).get()
     assert not pipe.is_watched()
@@ -258,8 +258,7 @@ def test_a_caller_hands_nothing_over_while_another_reads(pipe: Pipe) -> None:
 
 def test_ctrl_c_between_brisk_calls_leaves_the_pipe_watched(pipe: Pipe) -> None:
     """It may have come before the caller could hand over."""
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     pipe.intake.recover("a call")
     assert pipe.is_watched()
 
@@ -267,8 +266,7 @@ def test_ctrl_c_between_brisk_calls_leaves_the_pipe_watched(pipe: Pipe) -> None:
 def test_the_end_of_the_stream_wakes_the_serving_thread_between_brisk_calls() -> None:
     """A server that died is known at once."""
     pipe = Pipe()
-    pipe.call()
-    pipe.call()
+    pipe.call_briskly()
     os.close(pipe.write_end)
     assert pipe.waits_for_data()
     assert not pipe.intake.read()
