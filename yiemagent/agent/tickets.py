@@ -36,9 +36,6 @@ def deadline_of(timeout: float | None) -> float | None:
     return monotonic() + min(max(0.0, timeout), threading.TIMEOUT_MAX)  # A longer one cannot be waited for.
 
 
-_NO_OUTCOME = (None, None)
-
-
 class RunHandle:
     """Where ``run``, ``submit`` and ``stream`` get their result: set once, by the agent's thread."""
 
@@ -51,9 +48,9 @@ class RunHandle:
         self._gate = threading.Lock()
         """Held until there is an outcome: opening it is the one step that wakes who waits."""
         self._gate.acquire()
-        # One entry at most. Entered in one step of the dict: a finalizer may finish it in the very thread
-        # that does, and who waits looks at any moment.
-        self._outcome: dict[str, tuple[RunResult | None, BaseException | None]] = {}
+        # The first entry counts. Every access is one step of the list: a finalizer may finish it in the very
+        # thread that does, and who waits looks at any moment.
+        self._outcome: list[tuple[RunResult | None, BaseException | None]] = []
         self._callbacks: list[Callable[[RunHandle], object]] = []
 
     @property
@@ -64,18 +61,19 @@ class RunHandle:
     @property
     def result(self) -> RunResult | None:
         """The result of the run; None as long as there is none, or there is an error."""
-        return self._outcome.get("it", _NO_OUTCOME)[0]
+        return self._outcome[0][0] if self._outcome else None
 
     @property
     def error(self) -> BaseException | None:
         """What went wrong; None as long as nothing did."""
-        return self._outcome.get("it", _NO_OUTCOME)[1]
+        return self._outcome[0][1] if self._outcome else None
 
     def finish(self, result: RunResult | None, error: BaseException | None = None) -> None:
         """Set the outcome; the first one counts. Callbacks run in this thread."""
         mine = (result, error)
         with self._lock:
-            if self._outcome.setdefault("it", mine) is not mine:
+            self._outcome.append(mine)
+            if self._outcome[0] is not mine:
                 return
             callbacks, self._callbacks = self._callbacks, []
         self._gate.release()
