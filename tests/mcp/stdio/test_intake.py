@@ -10,11 +10,15 @@ import pytest
 
 from yiemagent.errors import McpConnectionError
 from yiemagent.mcp.deadline import Deadline
-from yiemagent.mcp.intake import BRISK, QUIET, Intake
+from yiemagent.mcp.intake import AT_ONCE, BRISK, QUIET, Intake
 from yiemagent.mcp.outbox import Outbox
 from yiemagent.testing import WAIT, run_in_thread
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="needs epoll")
+
+
+SPINS_FOR_EVER = 10_000
+"""Readings of the clock in one wait that only who does not sleep makes."""
 
 
 class Pipe:
@@ -28,9 +32,21 @@ class Pipe:
         self.got: list[bytes] = []
         self.woken: list[str] = []
         self.now = 100.0
+        self.tick = 0.0
+        self.readings = 0
+        self.answer_at: int | None = None
         self.intake = Intake(
-            self.read_end, self.got.append, self.epoll, lambda: self.woken.append("woken"), lambda: self.now
+            self.read_end, self.got.append, self.epoll, lambda: self.woken.append("woken"), self.clock
         )
+
+    def clock(self) -> float:
+        """The time, *tick* later at each reading; the server may answer at a reading."""
+        self.readings += 1
+        assert self.readings < SPINS_FOR_EVER
+        if self.readings == self.answer_at:
+            self.write(b"answer")
+        self.now += self.tick
+        return self.now
 
     def write(self, data: bytes) -> None:
         os.write(self.write_end, data)
@@ -47,6 +63,14 @@ class Pipe:
         assert self.intake.begin("a call")
         self.write(answer)
         self.intake.read_while(lambda: len(self.got) == before, Deadline(WAIT))
+        self.intake.end()
+
+    def wait_in_vain(self, *, tick: float = 0.0) -> None:
+        """A caller asks and is not answered in time; each reading of the clock takes *tick* seconds."""
+        assert self.intake.begin("a call")
+        self.readings, self.tick = 0, tick
+        self.intake.read_while(_always, Deadline(0.001))
+        self.tick = 0.0
         self.intake.end()
 
     def call_briskly(self) -> None:
@@ -75,7 +99,7 @@ def pipe() -> Iterator[Pipe]:
     made.close()
 
 
-def _never() -> bool:
+def _always() -> bool:
     return True
 
 
@@ -106,7 +130,7 @@ def test_only_one_thread_reads(pipe: Pipe) -> None:
 def test_a_reading_caller_can_be_interrupted(pipe: Pipe) -> None:
     """Abort and close wake it."""
     assert pipe.intake.begin("a call")
-    outcome = run_in_thread(pipe.intake.read_while, _never, Deadline(None))
+    outcome = run_in_thread(pipe.intake.read_while, _always, Deadline(None))
     pipe.intake.interrupt()
     outcome.get()
     pipe.intake.end()
@@ -116,7 +140,7 @@ def test_an_interruption_that_comes_too_late_costs_one_round_only(pipe: Pipe) ->
     """It must not be remembered for ever."""
     pipe.intake.interrupt()
     assert pipe.intake.begin("a call")
-    pipe.intake.read_while(_never, Deadline(None))
+    pipe.intake.read_while(_always, Deadline(None))
     pipe.write(b"x")
     pipe.intake.read_while(lambda: not pipe.got, Deadline(WAIT))
     pipe.intake.end()
@@ -126,7 +150,7 @@ def test_an_interruption_that_comes_too_late_costs_one_round_only(pipe: Pipe) ->
 def test_a_reading_caller_stops_at_its_deadline(pipe: Pipe) -> None:
     """Every wait has one."""
     assert pipe.intake.begin("a call")
-    pipe.intake.read_while(_never, Deadline(0.01))
+    pipe.intake.read_while(_always, Deadline(0.01))
     pipe.intake.end()
 
 
@@ -135,7 +159,7 @@ def test_the_end_of_the_stream_is_left_to_the_serving_thread() -> None:
     pipe = Pipe()
     assert pipe.intake.begin("a call")
     os.close(pipe.write_end)
-    pipe.intake.read_while(_never, Deadline(None))
+    pipe.intake.read_while(_always, Deadline(None))
     pipe.intake.end()
     assert pipe.waits_for_data()
     assert not pipe.intake.read()
@@ -160,7 +184,7 @@ def test_closing_waits_for_the_reading_caller() -> None:
     pipe = Pipe()
     assert pipe.intake.begin("a call")
     closing = run_in_thread(pipe.close)
-    pipe.intake.read_while(_never, Deadline(None))
+    pipe.intake.read_while(_always, Deadline(None))
     assert closing.running
     pipe.intake.end()
     closing.get()
@@ -232,6 +256,7 @@ def test_a_slow_call_ends_the_looks(pipe: Pipe, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("yiemagent.mcp.intake.SLICE", 0.001)
     pipe.call_briskly()
     assert pipe.intake.begin("a call")
+    pipe.tick = AT_ONCE
     silence = iter([True, True, True, False])  # three slices
     pipe.intake.read_while(lambda: next(silence), Deadline(WAIT))
     assert pipe.intake.patience is None
@@ -279,6 +304,52 @@ def test_the_end_of_the_stream_wakes_the_serving_thread_between_brisk_calls() ->
     pipe.close()
 
 
+# --- before a caller sleeps
+
+
+@pytest.fixture
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_in_a_series_of_quick_answers_a_caller_looks_before_it_sleeps(pipe: Pipe) -> None:
+    """Issue 7, MCP over stdio: to be woken takes longer than such an answer."""
+    pipe.call_briskly()
+    assert pipe.intake.begin("a call")
+    pipe.got.clear()
+    pipe.answer_at = pipe.readings + 100  # who sleeps does not get there
+    pipe.intake.read_while(lambda: not pipe.got, Deadline(WAIT))
+    pipe.intake.end()
+    assert pipe.got == [b"answer"]
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_a_caller_who_looked_in_vain_sleeps_and_so_does_the_next(pipe: Pipe) -> None:
+    """The processor is not burnt for a slow server."""
+    pipe.call_briskly()
+    pipe.wait_in_vain(tick=AT_ONCE / 10)
+    assert pipe.readings < 20
+    pipe.wait_in_vain()
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_after_a_slower_answer_the_next_caller_sleeps(pipe: Pipe) -> None:
+    """That one will most likely be slow, too."""
+    pipe.call_briskly()
+    pipe.call(after=AT_ONCE)
+    pipe.wait_in_vain()
+
+
+def test_with_one_processor_a_caller_always_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server needs it to answer."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    pipe = Pipe()
+    pipe.call_briskly()
+    pipe.wait_in_vain()
+    pipe.close()
+
+
 # --- the other direction
 
 
@@ -300,7 +371,7 @@ def test_what_fits_is_written_at_once(outbox: tuple[Outbox, int, list[str]]) -> 
     assert (box.waiting, woken) == (False, [])
 
 
-def test_what_does_not_fit_waits_in_order_and_never_blocks(outbox: tuple[Outbox, int, list[str]]) -> None:
+def test_what_does_not_fit_waits_in_order_and_always_blocks(outbox: tuple[Outbox, int, list[str]]) -> None:
     """E-13: a server that does not read must not hold a caller up."""
     box, read_end, woken = outbox
     box.write(b"a" * 1_000_000)
@@ -314,7 +385,7 @@ def test_what_does_not_fit_waits_in_order_and_never_blocks(outbox: tuple[Outbox,
     assert got == b"a" * 1_000_000 + b"b" * 10
 
 
-def test_a_reader_that_never_reads_is_named_at_last(outbox: tuple[Outbox, int, list[str]]) -> None:
+def test_a_reader_that_always_reads_is_named_at_last(outbox: tuple[Outbox, int, list[str]]) -> None:
     """Memory is not filled without end."""
     box, _, _ = outbox
     chunk = b"x" * (64 << 20)
