@@ -9,12 +9,12 @@ import contextvars
 import enum
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpError, McpProtocolError, RunAborted
 from yiemagent.mcp.answers import Answers
+from yiemagent.mcp.call import Call
 from yiemagent.mcp.deadline import Deadline, check_seconds
 from yiemagent.mcp.jsonrpc import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED, Message, error_of
 from yiemagent.mcp.link import ServerLink
@@ -24,7 +24,7 @@ from yiemagent.mcp.session import Session
 from yiemagent.mcp.waiting import Outcome, pause, wait_for
 from yiemagent.mcp.workers import Workers
 
-__all__ = ["Call", "Calls", "Timeout", "UNSET"]
+__all__ = ["Calls", "Timeout", "UNSET"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +48,6 @@ UNSET: Final = _Unset.UNSET
 Timeout = float | None | _Unset
 
 
-@dataclass(slots=True)
-class Call:
-    """The limits of one call and who listens to it. Not frozen: one is made for each call."""
-
-    deadline: Deadline
-    signal: AbortSignal | None = None
-    on_progress: OnProgress | None = None
-    event_sink: EventSink | None = None
-    meta: Mapping[str, Any] | None = None
-    session: Session | None = None
-    """The session that was there last, or None; it may be lost by now."""
-
-
 class Calls:
     """Sends the user's requests over a link.
 
@@ -73,6 +60,8 @@ class Calls:
 
     def __init__(self, link: ServerLink, answers: Answers, notices: Notices, options: ClientOptions) -> None:
         self._link = link
+        self.session = link.session_of
+        """The session of a call: see ``ServerLink.session_of``."""
         self._answers = answers
         self._notices = notices
         self._options = options
@@ -123,30 +112,13 @@ class Calls:
         listen = self._listener(call) if listening else self._notices.take
         for round_number in range(MAX_ROUNDS):
             session, response = self._link.exchange(
-                method,
-                params,
-                session=call.session,
-                deadline=call.deadline,
-                signal=call.signal,
-                on_message=listen,
-                progress=listening,
-                meta=call.meta,
-                headers=headers,
+                method, params, call, listen, progress=listening, headers=headers
             )
-            call.session = session
             asked = self._asked(session, response, round_number)
             if asked is None:
                 return session, response
             params = {**(given or {}), **self._fulfil(asked, call)}
         raise McpProtocolError(f"{self._link.label} asked for input {MAX_ROUNDS} times in one {method}")
-
-    def session(self, call: Call) -> Session:
-        """The session that is there, or a new one within the limits of *call*."""
-        session = call.session
-        if session is None or not session.connection.alive:
-            within = call.deadline.within(self._options.connect_timeout)
-            session = call.session = self._link.session(within, call.signal)
-        return session
 
     # --- tasks
 

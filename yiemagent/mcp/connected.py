@@ -14,7 +14,8 @@ from yiemagent.errors import ConfigurationError, McpError
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.answers import Answers
 from yiemagent.mcp.cache import ResultCache
-from yiemagent.mcp.calls import UNSET, Call, Calls, Timeout
+from yiemagent.mcp.call import Call
+from yiemagent.mcp.calls import UNSET, Calls, Timeout
 from yiemagent.mcp.deadline import Deadline, check_seconds
 from yiemagent.mcp.eras import LOG_LEVELS
 from yiemagent.mcp.jsonrpc import (

@@ -20,6 +20,7 @@ from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpConnectionError, McpError, RunAborted
 from yiemagent.forking import forget_parent_on_fork
 from yiemagent.mcp.answers import Answers, asks_the_user
+from yiemagent.mcp.call import Call
 from yiemagent.mcp.connector import Connector
 from yiemagent.mcp.deadline import Deadline
 from yiemagent.mcp.eras import default_client_info, wanted_eras
@@ -125,6 +126,14 @@ class ServerLink:
         """The session, made now if there is none; see ``Connector.session``."""
         return self._connector.current or self._connector.session(deadline, signal)
 
+    def session_of(self, call: Call) -> Session:
+        """The session that *call* had last if it is still there, else one within its limits."""
+        session = call.session
+        if session is None or not session.connection.alive:
+            within = call.deadline.within(self._options.connect_timeout)
+            session = call.session = self.session(within, call.signal)
+        return session
+
     def on_session(self, callback: Callable[[], object]) -> None:
         """Call *callback*, a method, whenever a new session is there. It must return at once.
 
@@ -145,7 +154,8 @@ class ServerLink:
             return
         if "logging" in session.server.capabilities:
             params = {"level": self.log_level}
-            response = self._send_once(session, "logging/setLevel", params, deadline, signal, _ignore)
+            call = Call(deadline, signal)
+            response = self._send_once(session, "logging/setLevel", params, call, _ignore)
             error = error_of(response)
             if error is not None:
                 logger.warning("server=%s | refused the log level: %s", self.label, error.message)
@@ -156,13 +166,10 @@ class ServerLink:
         self,
         method: str,
         params: Mapping[str, Any] | None,
-        *,
-        session: Session | None = None,
-        deadline: Deadline,
-        signal: AbortSignal | None,
+        call: Call,
         on_message: OnMessage,
+        *,
         progress: bool = False,
-        meta: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Session, Message]:
         """Send a request and return its response, and the session that carried it.
@@ -170,12 +177,9 @@ class ServerLink:
         Args:
             method: Of the request.
             params: Without the ``_meta`` that the era adds.
-            session: Tried first, if it is still there.
-            deadline: For everything, a new connection included.
-            signal: Ends it when aborted.
+            call: Its session is tried first, if it is still there; it has the last one afterwards.
             on_message: As of ``Connection.exchange``.
             progress: Whether to ask for progress notifications.
-            meta: More keys for ``_meta``.
             headers: More headers, where the wire has any.
 
         Raises:
@@ -184,20 +188,9 @@ class ServerLink:
         """
         repeated = False
         while True:
-            if session is None or not session.connection.alive:
-                session = self.current or self.session(deadline.within(self._options.connect_timeout), signal)
+            session = self.session_of(call)
             try:
-                response = self._send_once(
-                    session,
-                    method,
-                    params,
-                    deadline,
-                    signal,
-                    on_message,
-                    progress=progress,
-                    meta=meta,
-                    headers=headers,
-                )
+                response = self._send_once(session, method, params, call, on_message, progress, headers)
             except SessionLost as exc:
                 logger.info("server=%s | the session is lost: %s", self.label, exc)
                 self._connector.drop(session)
@@ -215,32 +208,29 @@ class ServerLink:
                         self._connector.succeeded()
                     return session, response
                 self._connector.drop(session)
-            repeated, session = True, None
+            repeated, call.session = True, None
 
     def _send_once(
         self,
         session: Session,
         method: str,
         params: Mapping[str, Any] | None,
-        deadline: Deadline,
-        signal: AbortSignal | None,
+        call: Call,
         on_message: OnMessage,
-        *,
         progress: bool = False,
-        meta: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Message:
         request_id = self._next_id()
         token = request_id if progress else None
-        full = session.params(params, progress_token=token, log_level=self.log_level, meta=meta)
+        full = session.params(params, progress_token=token, log_level=self.log_level, meta=call.meta)
         own_headers = session.headers(method, full)
-        self._running[request_id] = deadline
+        self._running[request_id] = call.deadline
         try:
             return session.connection.exchange(
                 make_request(request_id, method, full),
                 headers={**own_headers, **headers} if headers else own_headers,
-                deadline=deadline,
-                signal=signal,
+                deadline=call.deadline,
+                signal=call.signal,
                 on_message=on_message,
             )
         finally:
@@ -271,7 +261,7 @@ class ServerLink:
         session = self.current
         if session is None:
             raise McpConnectionError(f"there is no connection to {self.label}")
-        return self._send_once(session, method, params, Deadline(None), signal, on_message)
+        return self._send_once(session, method, params, Call(Deadline(None), signal), on_message)
 
     def notify(self, message: Message, deadline: Deadline) -> None:
         """Send a notification over the session that is there; without one it does nothing."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from yiemagent.mcp.cache import ResultCache
-from yiemagent.mcp.calls import Call, Calls
+from yiemagent.mcp.call import Call
+from yiemagent.mcp.calls import Calls
 from yiemagent.mcp.jsonrpc import METHOD_NOT_FOUND, error_of, result_of
 from yiemagent.mcp.notices import Notices
 from yiemagent.mcp.paging import collect_pages

@@ -16,7 +16,8 @@ from typing import Any
 
 from yiemagent.abort import AbortSignal
 from yiemagent.errors import McpError, RunAborted
-from yiemagent.mcp.calls import Call, Calls
+from yiemagent.mcp.call import Call
+from yiemagent.mcp.calls import Calls
 from yiemagent.mcp.jsonrpc import METHOD_NOT_FOUND, Message, error_of, result_of
 from yiemagent.mcp.link import ServerLink
 from yiemagent.mcp.notices import Notices

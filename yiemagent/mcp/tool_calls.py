@@ -10,7 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from yiemagent.mcp.calls import Call, Calls
+from yiemagent.mcp.call import Call
+from yiemagent.mcp.calls import Calls
 from yiemagent.mcp.headers import parameter_headers, read_parameter_headers
 from yiemagent.mcp.jsonrpc import HEADER_MISMATCH, Message, error_of, make_result, result_of
 from yiemagent.mcp.lists import TOOLS, Lists

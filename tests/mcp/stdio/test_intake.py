@@ -371,7 +371,7 @@ def test_what_fits_is_written_at_once(outbox: tuple[Outbox, int, list[str]]) -> 
     assert (box.waiting, woken) == (False, [])
 
 
-def test_what_does_not_fit_waits_in_order_and_always_blocks(outbox: tuple[Outbox, int, list[str]]) -> None:
+def test_what_does_not_fit_waits_in_order_and_never_blocks(outbox: tuple[Outbox, int, list[str]]) -> None:
     """E-13: a server that does not read must not hold a caller up."""
     box, read_end, woken = outbox
     box.write(b"a" * 1_000_000)
@@ -385,7 +385,7 @@ def test_what_does_not_fit_waits_in_order_and_always_blocks(outbox: tuple[Outbox
     assert got == b"a" * 1_000_000 + b"b" * 10
 
 
-def test_a_reader_that_always_reads_is_named_at_last(outbox: tuple[Outbox, int, list[str]]) -> None:
+def test_a_reader_that_never_reads_is_named_at_last(outbox: tuple[Outbox, int, list[str]]) -> None:
     """Memory is not filled without end."""
     box, _, _ = outbox
     chunk = b"x" * (64 << 20)
