@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.mcp_sdk import by_sdk
-from benchmarks.mcp_sides import ANSWERS, ARGUMENTS, call_bytes, compare, report, timed
+from benchmarks.mcp_sides import ANSWERS, ARGUMENTS, call_bytes, compare, report, set_beside, timed
 from yiemagent.mcp.http import McpHttp
 
 GOAL = 1.3
@@ -97,9 +97,12 @@ def by_us(url: str) -> Iterator[Callable[[int], Any]]:
 
 def rows(rounds: int = 40) -> list[dict[str, Any]]:
     """The comparison."""
-    with running_server() as url, by_hand(url) as hand, by_us(url) as us, by_sdk(url) as sdk:
-        sides = {"floor": timed(hand), "yiemagent": timed(us), **sdk}
-        return [compare("mcp-http", "MCP tools/call over HTTP", GOAL, sides, rounds)]
+    with running_server() as url, by_hand(url) as hand:
+        with by_us(url) as us:
+            row = compare("mcp-http", "MCP tools/call over HTTP", GOAL, timed(hand), timed(us), rounds)
+        with by_sdk(url) as sdk:
+            set_beside(row, timed(hand), sdk, rounds)
+        return [row]
 
 
 def main() -> int:

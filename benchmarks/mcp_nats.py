@@ -111,8 +111,7 @@ def by_us(url: str) -> Iterator[Callable[[int], Any]]:
 def rows(rounds: int = 40) -> list[dict[str, Any]]:
     """The comparison."""
     with running_nats() as url, by_hand(url) as hand, by_us(url) as us:
-        sides = {"floor": timed(hand), "yiemagent": timed(us)}
-        return [compare("mcp-nats", "MCP tools/call over NATS", GOAL, sides, rounds)]
+        return [compare("mcp-nats", "MCP tools/call over NATS", GOAL, timed(hand), timed(us), rounds)]
 
 
 def main() -> int:

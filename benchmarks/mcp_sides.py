@@ -45,6 +45,10 @@ Batch = Callable[[int], list[float]]
 """Makes so many calls, one after the other, and gives the seconds of each."""
 
 
+CALLS = 50
+"""Of each side in a round."""
+
+
 def call_bytes(number: int, *, modern: bool = False) -> bytes:
     """A ``tools/call`` as one writes it by hand, as old protocols or *modern* ones want it."""
     params: dict[str, Any] = {"name": "add", "arguments": ARGUMENTS}
@@ -75,30 +79,43 @@ def timed(call: Callable[[int], Any]) -> Batch:
     return batch
 
 
-def compare(
-    job: str, what: str, goal: float, sides: Mapping[str, Batch], rounds: int, calls: int = 50
-) -> dict[str, Any]:
-    """Time *calls* calls of each side in turn, *rounds* times; the first round is dropped.
+def compare(job: str, what: str, goal: float, floor: Batch, ours: Batch, rounds: int) -> dict[str, Any]:
+    """Time 50 calls of each of the two in turn, *rounds* times; the first round is dropped.
 
     Args:
         job: Name of the row.
         what: For people.
-        goal: Of ``yiemagent`` against ``floor``.
-        sides: These two, and whoever else is to stand beside them.
+        goal: Of ours against the floor.
+        floor: Calls made by hand.
+        ours: The same calls by a client of ours.
         rounds: How often.
-        calls: Of each side in a round.
     """
+    medians = _medians({"floor": floor, "yiemagent": ours}, rounds)
+    ratio = medians["yiemagent"] / medians["floor"]
+    return {"job": job, "what": what, "goal": goal, "ratio": ratio, "seconds": medians, "others": {}}
+
+
+def set_beside(row: dict[str, Any], floor: Batch, others: Mapping[str, Batch], rounds: int) -> None:
+    """Add whoever else is there to *row*, timed against the floor of another run.
+
+    Start them when the two have been compared: what runs beside a short call decides on which
+    processor the system leaves the server.
+    """
+    if others:
+        medians = _medians({"floor": floor, **others}, rounds)
+        for name in others:
+            row["others"][name] = medians[name] / medians["floor"]
+            row["seconds"][name] = medians[name]
+
+
+def _medians(sides: Mapping[str, Batch], rounds: int) -> dict[str, float]:
     samples: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds + 1):
         for name, batch in sides.items():
-            seconds = batch(calls)
+            seconds = batch(CALLS)
             if number:
                 samples[name] += seconds
-    medians = {name: statistics.median(values) for name, values in samples.items()}
-    ratios = {name: value / medians["floor"] for name, value in medians.items()}
-    row = {"job": job, "what": what, "goal": goal, "ratio": ratios.pop("yiemagent"), "seconds": medians}
-    del ratios["floor"]
-    return {**row, "others": ratios}
+    return {name: statistics.median(values) for name, values in samples.items()}
 
 
 def report(row: dict[str, Any]) -> int:

@@ -19,7 +19,16 @@ from typing import Any
 
 from benchmarks import mcp_sdk
 from benchmarks.mcp_sdk import by_sdk, sdk_python
-from benchmarks.mcp_sides import ANSWERS, ARGUMENTS, call_bytes, compare, initialize_bytes, report, timed
+from benchmarks.mcp_sides import (
+    ANSWERS,
+    ARGUMENTS,
+    call_bytes,
+    compare,
+    initialize_bytes,
+    report,
+    set_beside,
+    timed,
+)
 from yiemagent.mcp.stdio import McpStdio
 
 GOAL = 1.15
@@ -89,9 +98,11 @@ def rows(rounds: int = 40) -> list[dict[str, Any]]:
     """All comparisons; that with the SDK's server only where the SDK is."""
     made = []
     for job, what, command, modern in servers():
-        with by_hand(command, modern=modern) as hand, by_us(command) as us, by_sdk(command) as sdk:
-            sides = {"floor": timed(hand), "yiemagent": timed(us), **sdk}
-            made.append(compare(job, what, GOAL, sides, rounds))
+        with by_hand(command, modern=modern) as hand, by_us(command) as us:
+            row = compare(job, what, GOAL, timed(hand), timed(us), rounds)
+        with by_hand(command, modern=modern) as hand, by_sdk(command) as sdk:
+            set_beside(row, timed(hand), sdk, rounds)
+        made.append(row)
     return made
 
 

@@ -179,9 +179,10 @@ class DuplexConnection(ABC):
         elif request is not None:
             self._post(request)
         try:
-            if not inbox.empty():
-                return inbox.get_nowait()
+            return inbox.get_nowait()
+        except queue.Empty:
             left = deadline.remaining()
+        try:
             return inbox.get(timeout=_SLICE if left is None else min(left, _SLICE))
         except queue.Empty:
             return None

@@ -8,8 +8,8 @@ pipe is *unwatched*. Between calls that follow each other closely (*brisk* ones)
 telling the system twice a call costs a tenth of a short one; the serving thread then watches it
 again when no call came for a moment, a caller when others wait.
 
-In a series of calls that are answered at once a caller *spins* before it sleeps: to be woken takes
-longer than such an answer, and more still in what the processor has forgotten meanwhile.
+In a series of calls that are answered at once a caller *spins* before it sleeps: it asks for its answer in
+a short loop. To be woken takes longer than such an answer, and more in what the processor has forgotten.
 
 Leading needs epoll, whose set may change while another thread waits on it. Elsewhere, and under
 gevent, the serving thread alone reads.
@@ -37,7 +37,9 @@ BRISK = 0.005
 QUIET = 0.02
 """Seconds between two looks at an unwatched pipe: what comes between brisk calls waits for two at most."""
 AT_ONCE = 0.00015
-"""Seconds from one answer to the next, the caller's own work included, within which callers spin."""
+"""Seconds from answer to answer, with the caller's own work, within which callers spin before they sleep."""
+LONGEST_REST = 1023
+"""Calls without spinning between two with it, at last, where it is in vain: the server may be on this very processor."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -71,7 +73,8 @@ class Intake:
         self._leader: object = None
         self._may_spin = epoll is not None and len(os.sched_getaffinity(0)) > 1
         # Changed only by the thread that reads, but for _seen, which is the serving thread's.
-        self._spin = False
+        self._quick = False
+        self._rest = self._vain = 0
         self._answered_at = -AT_ONCE
         self._watched = True
         self._watched_at = -BRISK
@@ -225,8 +228,7 @@ class Intake:
         stream: the caller then waits as if it had never read.
         """
         while wanted():
-            left = deadline.remaining()
-            ready = self._wait(SLICE if left is None or left > SLICE else left)
+            ready = self._wait(deadline)
             if not ready and not deadline.expired:
                 self._brisk = False  # Nobody need look after so slow a call.
                 continue
@@ -234,19 +236,26 @@ class Intake:
                 self._settle()
                 return
 
-    def _wait(self, seconds: float) -> list[tuple[int, int]]:
-        """What there is to read, as soon as there is something or *seconds* have passed."""
-        poll, clock = self._poll.poll, self._clock
-        ready: list[tuple[int, int]] = []
-        if self._spin:
-            until = self._answered_at + AT_ONCE
-            while not (ready := poll(0)) and clock() < until:
-                pass
+    def _wait(self, deadline: Deadline) -> list[tuple[int, int]]:
+        """What there is to read, as soon as there is something; nothing after a slice of time or at the deadline."""
+        ready = self._spin() if self._quick else []
         if not ready:
-            ready = poll(seconds * 1000)
-        now = clock()
-        self._spin = self._may_spin and now - self._answered_at < AT_ONCE
+            left = deadline.remaining()
+            ready = self._poll.poll(1000 * (SLICE if left is None or left > SLICE else left))
+        now = self._clock()
+        self._quick = self._may_spin and now - self._answered_at < AT_ONCE
         self._answered_at = now
+        return ready
+
+    def _spin(self) -> list[tuple[int, int]]:
+        """Spin until the answer is there, or should have been; when it was in vain, not for some calls."""
+        if self._rest:
+            self._rest -= 1
+            return []
+        poll, clock, until = self._poll.poll, self._clock, self._answered_at + AT_ONCE
+        while not (ready := poll(0)) and clock() < until:
+            pass
+        self._rest = self._vain = 0 if ready else min(2 * self._vain + 1, LONGEST_REST)
         return ready
 
     def _settle(self) -> None:

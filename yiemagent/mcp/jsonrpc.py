@@ -64,6 +64,8 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
+_LINE_ENDS = frozenset(("", "\n", "\r\n"))
+
 _scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
 
 
@@ -140,11 +142,11 @@ def decode(payload: bytes | bytearray | memoryview | str) -> list[Message]:
             text = payload.decode()
             try:
                 value, end = _scan(text, 0)
-                whole = end == len(text) or text[end:].isspace()
+                if text[end:] in _LINE_ENDS:
+                    return [value]
             except StopIteration:
-                whole = False
-            if not whole:
-                value = json.loads(text)  # For its error.
+                pass
+            value = json.loads(text)  # For other white space, and for its error.
         else:
             value = json.loads(bytes(payload) if isinstance(payload, memoryview) else payload)
     except (ValueError, RecursionError) as exc:

@@ -69,7 +69,7 @@ class Pipe:
         """A caller asks and is not answered in time; each reading of the clock takes *tick* seconds."""
         assert self.intake.begin("a call")
         self.readings, self.tick = 0, tick
-        self.intake.read_while(_always, Deadline(0.001))
+        self.intake.read_while(_always, Deadline(0.0))
         self.tick = 0.0
         self.intake.end()
 
@@ -313,7 +313,7 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_processors")
-def test_in_a_series_of_quick_answers_a_caller_looks_before_it_sleeps(pipe: Pipe) -> None:
+def test_in_a_series_of_quick_answers_a_caller_spins_before_it_sleeps(pipe: Pipe) -> None:
     """Issue 7, MCP over stdio: to be woken takes longer than such an answer."""
     pipe.call_briskly()
     assert pipe.intake.begin("a call")
@@ -325,12 +325,38 @@ def test_in_a_series_of_quick_answers_a_caller_looks_before_it_sleeps(pipe: Pipe
 
 
 @pytest.mark.usefixtures("two_processors")
-def test_a_caller_who_looked_in_vain_sleeps_and_so_does_the_next(pipe: Pipe) -> None:
+def test_a_caller_who_spun_in_vain_sleeps(pipe: Pipe) -> None:
     """The processor is not burnt for a slow server."""
     pipe.call_briskly()
     pipe.wait_in_vain(tick=AT_ONCE / 10)
     assert pipe.readings < 20
-    pipe.wait_in_vain()
+
+
+def spins_in_vain(pipe: Pipe, calls: int) -> list[int]:
+    """Which of so many calls that are not answered spin before they sleep."""
+    spun = []
+    for number in range(calls):
+        pipe.wait_in_vain(tick=AT_ONCE / 10)
+        if pipe.readings > 5:
+            spun.append(number)
+    return spun
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_where_spinning_is_in_vain_it_is_tried_ever_more_seldom(pipe: Pipe) -> None:
+    """The server may stand in line for the very processor on which its caller spins."""
+    pipe.call_briskly()
+    assert spins_in_vain(pipe, 20) == [0, 3, 8, 17]
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_one_answer_that_came_while_spinning_makes_up_for_all_in_vain(pipe: Pipe) -> None:
+    """The system may have moved the server to another processor."""
+    pipe.call_briskly()
+    spins_in_vain(pipe, 18)
+    for _ in range(17):
+        pipe.call()
+    assert spins_in_vain(pipe, 4) == [0, 3]
 
 
 @pytest.mark.usefixtures("two_processors")
