@@ -39,7 +39,7 @@ QUIET = 0.02
 AT_ONCE = 0.00015
 """Seconds from answer to answer, with the caller's own work, within which callers spin before they sleep."""
 LONGEST_REST = 1023
-"""Calls without spinning between two with it, at last, where it is in vain: the server may be on this very processor."""
+"""Most calls that do not spin between two that do in vain: the server may need this very processor."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -237,7 +237,7 @@ class Intake:
                 return
 
     def _wait(self, deadline: Deadline) -> list[tuple[int, int]]:
-        """What there is to read, as soon as there is something; nothing after a slice of time or at the deadline."""
+        """What there is to read, as soon as it is there; nothing after a slice or at the deadline."""
         ready = self._spin() if self._quick else []
         if not ready:
             left = deadline.remaining()
