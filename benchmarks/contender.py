@@ -22,8 +22,10 @@ DIST = "yiemagent"
 
 
 def model(url: str) -> OpenAIChat:
-    """A model at an OpenAI-compatible base URL; any number of threads may share it."""
-    return OpenAIChat("mock", base_url=url, api_key="sk-bench")
+    """A model at an OpenAI-compatible base URL, warm as in a web worker; any threads may share it."""
+    made = OpenAIChat("mock", base_url=url, api_key="sk-bench")
+    made.warm_up()
+    return made
 
 
 def tools(functions: Sequence[Callable[..., Any]]) -> list[Tool]:

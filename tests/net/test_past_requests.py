@@ -63,6 +63,27 @@ def test_a_plain_conversation_loads_no_requests(serve: Serve) -> None:
 
 
 @pytest.mark.servers
+@pytest.mark.parametrize("proxy", ["", "http://proxy.test:3128"])
+def test_a_warm_model_has_loaded_what_its_first_request_needs(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    """The first user of a web worker does not wait for it; with a proxy requests is needed, too."""
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    server = serve(lambda request: request.reply(json.dumps(ANSWER).encode(), headers={}))
+    script = (
+        "import sys; from yiemagent import Agent, OpenAIChat\n"
+        f"model = OpenAIChat('m', base_url={server.url + '/v1'!r}, api_key='key')\n"
+        "model.warm_up(); warm = set(sys.modules)\n"
+        "text = Agent(model).run('x').text\n"
+        "late = sorted(set(sys.modules) - warm)\n"
+        "print(text, [name for name in late if not name.startswith('yiemagent.loop')])"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+
+    assert (out.stdout.strip(), out.stderr) == ("mocked []", "")
+
+
+@pytest.mark.servers
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="the system has proxies of its own")
 @pytest.mark.parametrize(
     ("name", "loaded"), [("NO_PROXY", False), ("HTTPS_PROXY", True), ("all_proxy", True)]

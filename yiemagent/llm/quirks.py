@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from yiemagent.data_class import dataclass, replace
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.replay import IdRule
+from yiemagent.llm.settings import split_base_url
 
 __all__ = ["Quirks", "ReasoningStyle", "learned", "named_quirks", "quirks_for"]
 
@@ -219,12 +219,11 @@ def quirks_for(base_url: str, model: str, changes: Mapping[str, Any] | None = No
     """The quirks of the server at *base_url*, as its host says, with *changes* by the user.
 
     Raises:
-        ConfigurationError: A change names no field of ``Quirks``.
+        ConfigurationError: A change names no field of ``Quirks``, or the URL is none.
     """
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigurationError(f"quirks must be a mapping of fields of Quirks, got {changes!r}")
-    host = (urlsplit(base_url).hostname or "").lower()
-    provider = _provider_at(host)
+    provider = _provider_at((split_base_url(base_url).hostname or "").lower())
     changes = dict(changes or {})
     known = {field.name for field in fields(Quirks)}
     for name in changes:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from yiemagent.errors import ConfigurationError
 from yiemagent.llm.usage import known_model
@@ -20,6 +20,7 @@ __all__ = [
     "model_info",
     "model_name",
     "request_defaults",
+    "split_base_url",
     "stream_mode",
 ]
 
@@ -37,21 +38,30 @@ def find_key(api_key: str | None, variables: Sequence[str]) -> str:
     return api_key.strip()
 
 
-def endpoint(base_url: str, path: str) -> str:
-    """*base_url* with *path* at its end, unless it ends so already (C-45).
+def split_base_url(base_url: str) -> SplitResult:
+    """The parts of *base_url*; it has a host.
 
     Raises:
         ConfigurationError: It is no absolute http or https URL.
     """
     try:
         parts = urlsplit(base_url.strip())
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts
     except (ValueError, AttributeError):
-        usable = False
-    if not usable:
-        raise ConfigurationError(
-            f"base_url must be an http or https URL such as http://127.0.0.1:1234/v1, got {base_url!r}"
-        )
+        pass
+    raise ConfigurationError(
+        f"base_url must be an http or https URL such as http://127.0.0.1:1234/v1, got {base_url!r}"
+    )
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """*base_url* with *path* at its end, unless it ends so already (C-45).
+
+    Raises:
+        ConfigurationError: It is no absolute http or https URL.
+    """
+    parts = split_base_url(base_url)
     full = parts.path.rstrip("/")
     if not full.endswith(path):
         full += path
