@@ -321,9 +321,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     if openssl is None:
         pytest.skip("needs the openssl command")
     folder = tmp_path_factory.mktemp("tls")
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1\n")
+    # The usage and the key of the authority are named since Python 3.13 trusts no chain without them.
+    (folder / "san").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
     for command in (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem",
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem "
+        "-addext keyUsage=critical,keyCertSign",
         "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout key.pem -out cert.csr",
         "x509 -req -in cert.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out cert.pem",
     ):
