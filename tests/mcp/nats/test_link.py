@@ -323,9 +323,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("tls")
     # The usage and the key of the authority are named since Python 3.13 trusts no chain without them.
     (folder / "san").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
+    usage = "-addext keyUsage=critical,keyCertSign"
     for command in (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem "
-        "-addext keyUsage=critical,keyCertSign",
+        f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem {usage}",
         "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout key.pem -out cert.csr",
         "x509 -req -in cert.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out cert.pem",
     ):
