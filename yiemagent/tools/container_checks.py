@@ -33,6 +33,8 @@ _LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
 
 def limit_checks(schema: Mapping[str, Any]) -> list[tuple[str, str, Limit]]:
     """The limits that *schema* states: keyword, JSON type of the values it is about, check."""
+    if _LIMITS.keys().isdisjoint(schema):
+        return []
     return [
         (keyword, kind, _limit(holds, schema[keyword], text))
         for keyword, (kind, holds, text) in _LIMITS.items()
