@@ -28,6 +28,7 @@ from yiemagent.mcp.http_keeper import DeadlineKeeper
 from yiemagent.mcp.http_run import HttpRun
 from yiemagent.mcp.intake import Intake
 from yiemagent.mcp.jsonrpc import Message, decode, encode, make_request
+from yiemagent.mcp.lines import LineSplitter
 from yiemagent.mcp.waiting import Outcome
 from yiemagent.mcp.workers import Workers
 from yiemagent.testing import WAIT, run_in_thread
@@ -84,8 +85,10 @@ class PipeConnection(DuplexConnection):
         read_end, self._write_end = os.pipe()
         self._epoll = select.epoll()
         self._epoll.register(read_end, select.EPOLLIN)
-        self.intake = Intake(read_end, self._consume, self._epoll, lambda: None)
+        self.woken = False
+        self.intake = Intake(read_end, self._consume, self._epoll, self._wake)
         self._lead = self.intake
+        self._lines = LineSplitter(1_000)
 
     def ask(self, deadline: Deadline | None = None, signal: AbortSignal | None = None) -> Message:
         limit = Deadline(WAIT) if deadline is None else deadline
@@ -99,13 +102,34 @@ class PipeConnection(DuplexConnection):
         os.write(self._write_end, b"news")
         return bool(self._epoll.poll(0))
 
+    def answer_another(self) -> queue.SimpleQueue[Any]:
+        """Where another caller waits, whose answer was read in part; the rest of it is in the pipe."""
+        self._inboxes["2"] = inbox = queue.SimpleQueue[Any]()
+        answer = self._answer(2)
+        os.write(self._write_end, answer[:9])
+        self.intake.read()
+        os.write(self._write_end, answer[9:])
+        return inbox
+
+    def serve(self) -> None:
+        """What its serving thread does when it is woken."""
+        if self._epoll.poll(0) or (self.woken and self.intake.interrupted):
+            self.intake.read()
+
+    def _wake(self) -> None:
+        self.woken = True
+
     def _consume(self, chunk: bytes) -> None:
-        for message in decode(chunk):
-            self.deliver(message)
+        for line in self._lines.feed(chunk):
+            for message in decode(line):
+                self.deliver(message)
+
+    def _answer(self, number: int) -> bytes:
+        return encode({"jsonrpc": "2.0", "id": number, "result": {}}) + b"\n"
 
     def _post(self, message: Message) -> None:
         if self._answers and "id" in message:
-            os.write(self._write_end, encode({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
+            os.write(self._write_end, self._answer(message["id"]))
 
     def _shut(self, timeout: float) -> None:
         """The test does it."""
@@ -129,6 +153,25 @@ def test_ctrl_c_wherever_a_call_is_leaves_the_pipe_to_others(file: str, at_line:
     for _ in each_line(at_line, file, make):
         assert made[-1].intake.begin("somebody else")
         made[-1].intake.end()
+    for connection in made:
+        connection.end()
+
+
+@needs_epoll
+@pytest.mark.parametrize("file", ["mcp/intake.py", "mcp/duplex.py", "mcp/lines.py"])
+def test_ctrl_c_wherever_a_caller_reads_loses_no_answer_of_others(file: str, at_line: AtLine) -> None:
+    """D-08: who reads for all may have the answer of another in hand."""
+    made: list[PipeConnection] = []
+    others: list[queue.SimpleQueue[Any]] = []
+
+    def make() -> tuple[Any, Any]:
+        made.append(PipeConnection())
+        others.append(made[-1].answer_another())
+        return press_ctrl_c, made[-1].ask
+
+    for _ in each_line(at_line, file, make):
+        made[-1].serve()
+        assert others[-1].get_nowait()["id"] == 2
     for connection in made:
         connection.end()
 

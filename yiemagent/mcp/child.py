@@ -224,7 +224,7 @@ class Child:
             # First: what the server said before it answered is read when its answer is.
             if self._stderr in ready and not self._read_stderr():
                 self._waiter.unregister(self._stderr)
-            if self.intake.fd in ready and not self.intake.read():
+            if (self.intake.fd in ready or self.intake.interrupted) and not self.intake.read():
                 self._waiter.unregister(self.intake.fd)
                 lost_at = lost_at or time.monotonic() + DRAIN_GRACE
             if self._woken in ready:

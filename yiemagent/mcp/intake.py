@@ -24,6 +24,7 @@ import os
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from yiemagent.mcp.deadline import Deadline
@@ -49,9 +50,10 @@ class Intake:
 
     Args:
         fd: Owned from now on; made non-blocking.
-        consume: Gets the bytes in order, on whatever thread reads; must not block.
+        consume: Gets the bytes in order, on whatever thread reads; must not block. Where Ctrl-C
+            interrupts it, it gets the very same object again.
         epoll: Where the serving thread waits for *fd*; None when nobody may lead.
-        wake: Has the serving thread ask for ``patience`` anew; never blocks.
+        wake: Has the serving thread look at ``patience`` and ``interrupted`` anew; never blocks.
         clock: For tests.
     """
 
@@ -68,6 +70,8 @@ class Intake:
         self._consume = consume
         self._epoll = epoll
         self._size = SMALL_CHUNK
+        # What was read; a chunk stays until it was taken, so that Ctrl-C loses nothing.
+        self._chunks: deque[bytes] = deque()
         # Held by the thread that reads. Reentrant only so that a thread can find that it holds it.
         self._turn = threading.RLock()
         self._leader: object = None
@@ -115,15 +119,27 @@ class Intake:
 
     def _read(self) -> bool | None:
         """True: something was read; None: nothing is there now; False: the end."""
+        chunks = self._chunks
         try:
-            chunk = os.read(self.fd, self._size)
+            # One step of the interpreter: Ctrl-C cannot come between the reading and the keeping.
+            chunks.extend(map(os.read, (self.fd,), (self._size,)))
         except BlockingIOError:
-            return None
-        if not chunk:
-            return False
-        self._size = LARGE_CHUNK if len(chunk) == self._size else SMALL_CHUNK
-        self._consume(chunk)
+            if not chunks:
+                return None
+        while chunks:
+            chunk = chunks[0]
+            if not chunk:
+                chunks.clear()
+                return False
+            self._size = LARGE_CHUNK if len(chunk) == self._size else SMALL_CHUNK
+            self._consume(chunk)
+            chunks.popleft()
         return True
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether something was read and not taken, because Ctrl-C came: ``read`` gives it again."""
+        return bool(self._chunks)
 
     def drain(self, still: Callable[[], bool]) -> None:
         """Read everything that is there, as long as *still* says so. Serving thread."""
@@ -183,6 +199,8 @@ class Intake:
         self._turn.release()
         with contextlib.suppress(RuntimeError):  # it does not hold it any more
             self._turn.release()
+        if self._chunks:
+            self._wake()
 
     def _unwatch(self) -> None:
         self._watched = False
@@ -228,6 +246,9 @@ class Intake:
         stream: the caller then waits as if it had never read.
         """
         while wanted():
+            if self._chunks:
+                self._read()
+                continue
             ready = self._wait(deadline)
             if not ready and not deadline.expired:
                 self._brisk = False  # Nobody need look after so slow a call.

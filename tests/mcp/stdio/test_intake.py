@@ -30,14 +30,21 @@ class Pipe:
         if self.epoll is not None:
             self.epoll.register(self.read_end, select.EPOLLIN)
         self.got: list[bytes] = []
+        self.ctrl_c = False
         self.woken: list[str] = []
         self.now = 100.0
         self.tick = 0.0
         self.readings = 0
         self.answer_at: int | None = None
         self.intake = Intake(
-            self.read_end, self.got.append, self.epoll, lambda: self.woken.append("woken"), self.clock
+            self.read_end, self._take, self.epoll, lambda: self.woken.append("woken"), self.clock
         )
+
+    def _take(self, chunk: bytes) -> None:
+        if self.ctrl_c:
+            self.ctrl_c = False
+            raise KeyboardInterrupt
+        self.got.append(chunk)
 
     def clock(self) -> float:
         """The time, *tick* later at each reading; the server may answer at a reading."""
@@ -302,6 +309,27 @@ def test_the_end_of_the_stream_wakes_the_serving_thread_between_brisk_calls() ->
     assert pipe.intake.patience is None
     pipe.write_end = os.open(os.devnull, os.O_WRONLY)
     pipe.close()
+
+
+@pytest.mark.parametrize("next_reader", ["the serving thread", "a caller"])
+def test_what_was_read_when_ctrl_c_came_is_given_to_whoever_reads_next(pipe: Pipe, next_reader: str) -> None:
+    """It may hold the answers of others."""
+    pipe.ctrl_c = True
+    assert pipe.intake.begin("a call")
+    pipe.write(b"x")
+    with pytest.raises(KeyboardInterrupt):
+        pipe.intake.read_while(_always, Deadline(WAIT))
+    pipe.intake.recover("a call")
+    assert pipe.woken == ["woken"]
+    assert pipe.intake.interrupted
+    if next_reader == "a caller":
+        assert pipe.intake.begin("another")
+        pipe.intake.read_while(lambda: not pipe.got, Deadline(WAIT))
+        pipe.intake.end()
+    else:
+        assert pipe.intake.read()
+    assert pipe.got == [b"x"]
+    assert not pipe.intake.interrupted
 
 
 # --- before a caller sleeps

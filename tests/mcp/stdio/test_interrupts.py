@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import queue
 import signal
 import threading
 from types import SimpleNamespace
@@ -41,6 +42,25 @@ def test_a_signal_handler_may_close_the_client_whose_call_it_interrupts(
     killer.get()
     gone(pid)
     assert "did not end when killed" not in caplog.text
+
+
+def test_what_a_caller_has_read_when_ctrl_c_comes_is_taken_by_the_serving_thread(
+    spawn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D-08: it may be for others, or for nobody who waits."""
+    heard = queue.SimpleQueue[Any]()
+    client = spawn(on_log=heard.put)
+    client.connect()
+
+    def ctrl_c(child: Any, chunk: bytes) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client._connection, "child_wrote", ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        client.call_tool("batch")
+
+    assert heard.get(timeout=WAIT).data == "x"
 
 
 def test_a_server_that_no_thread_can_serve_is_ended_at_once(

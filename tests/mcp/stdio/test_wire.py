@@ -29,6 +29,7 @@ def test_lines_are_found_wherever_the_chunks_end() -> None:
     assert _split(LineSplitter(100), b"a", b"b\nc\n\n", b"d", b"\n", b"e") == [b"ab", b"c", b"d"]
     assert _split(LineSplitter(100), b"x\r\n \r\ny\n") == [b"x\r", b"y"]
     assert [line.strip() for line in _split(LineSplitter(100), b"one\n", b"\n", b"two\n")] == [b"one", b"two"]
+    assert _split(LineSplitter(100), b"a", b"a", b"\n") == [b"aa"]
 
 
 def test_what_comes_after_the_last_line_end_is_kept() -> None:
@@ -39,10 +40,23 @@ def test_what_comes_after_the_last_line_end_is_kept() -> None:
     assert splitter.rest() == b""
 
 
+@pytest.mark.parametrize("tail", [b"", b"d"])
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_chunk_that_is_fed_again_goes_on_with_the_line_that_was_out(taken: int, tail: bytes) -> None:
+    """D-08: Ctrl-C may come before all lines were taken, and before it is known that they were."""
+    splitter, chunk, both = LineSplitter(100), b"b\nc\n" + tail, [b"ab", b"c"]
+    assert _split(splitter, b"a") == []
+    lines = iter(splitter.feed(chunk))
+    assert [next(lines) for _ in range(taken)] == both[:taken]
+    assert _split(splitter, chunk) == both[max(0, taken - 1) :]
+    assert _split(splitter, chunk) == []
+    assert [line.strip() for line in _split(splitter, b"e\n")] == [tail + b"e"]
+
+
 def test_a_line_over_the_limit_is_refused_by_name() -> None:
     """Field problem 35: a stated large limit with a clear error."""
     with pytest.raises(McpProtocolError, match=r"longer than 10 bytes; raise max_message_bytes"):
-        _split(LineSplitter(10), b"x" * 6, b"x" * 6)
+        _split(LineSplitter(10), b"x" * 6, b"y" * 6)
     assert _split(LineSplitter(10), b"x" * 10 + b"\n" + b"y" * 10 + b"\n") == [b"x" * 10, b"y" * 10]
     with pytest.raises(McpProtocolError):
         _split(LineSplitter(10), b"x" * 11 + b"\n")
