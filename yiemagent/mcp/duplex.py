@@ -119,7 +119,7 @@ class DuplexConnection(ABC):
             raise self._timeout(request, deadline)
         self._inboxes[key] = inbox  # First: a close that comes now must find it, or be found.
         if self._gone is not None:
-            self._forget(key)
+            self._inboxes.pop(key, None)
             raise McpConnectionError(self._gone)
         withdraw = None if signal is None else signal.on_abort(functools.partial(self._interrupt, inbox))
         try:
@@ -129,13 +129,13 @@ class DuplexConnection(ABC):
         except BaseException as exc:
             if self._lead is not None and not isinstance(exc, McpTimeout | RunAborted):
                 self._lead.recover(inbox)  # Those come between turns; Ctrl-C comes anywhere.
-            self._forget(key)
+            self._inboxes.pop(key, None)
             self._cancel(request, exc)
             raise
         finally:
             if withdraw is not None:
                 withdraw()
-            self._forget(key)
+            self._inboxes.pop(key, None)
 
     def _post_and_await(
         self,
@@ -208,9 +208,6 @@ class DuplexConnection(ABC):
         inbox.put(_ABORTED)
         if self._lead is not None:
             self._lead.interrupt()
-
-    def _forget(self, key: str | None) -> None:
-        self._inboxes.pop(key, None)
 
     def send(
         self,
