@@ -4,7 +4,7 @@ Usage: python -m benchmarks.mcp_stdio [--rounds 40]
 
 All sides talk to child processes of the same program: a real server of ours that checks arguments
 and runs a tool, the same on the official SDK, and a bare echo that knows one answer. The floor
-writes a line and reads a line. The SDK's client stands beside us where the SDK is installed.
+writes a line and reads a line. The SDK's client is timed against it afterwards, where the SDK is installed.
 """
 
 from __future__ import annotations

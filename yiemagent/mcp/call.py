@@ -23,7 +23,9 @@ class Call:
     signal: AbortSignal | None = None
     """Ends it when aborted."""
     on_progress: OnProgress | None = None
+    """Gets its progress, on the thread of the call."""
     event_sink: EventSink | None = None
+    """Gets progress and logs as lines, likewise."""
     meta: Mapping[str, Any] | None = None
     """The user's keys for ``_meta``."""
     session: Session | None = None

@@ -40,7 +40,7 @@ QUIET = 0.02
 AT_ONCE = 0.00015
 """Seconds from answer to answer, with the caller's own work, within which callers spin before they sleep."""
 LONGEST_REST = 1023
-"""Most calls that do not spin between two that do in vain: the server may need this very processor."""
+"""Most calls that rest after spinning in vain: the server may need this very processor."""
 SMALL_CHUNK, LARGE_CHUNK = 1 << 15, 1 << 20
 """Bytes read at once: a large buffer costs more to allocate than a small message to read."""
 
@@ -138,7 +138,7 @@ class Intake:
 
     @property
     def interrupted(self) -> bool:
-        """Whether something was read and not taken, because Ctrl-C came: ``read`` gives it again."""
+        """Whether something was read and is not taken yet. Where Ctrl-C came, ``read`` gives it again."""
         return bool(self._chunks)
 
     def drain(self, still: Callable[[], bool]) -> None:

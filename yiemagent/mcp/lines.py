@@ -29,6 +29,7 @@ class LineSplitter:
     """Turns chunks of bytes into whole lines.
 
     Whoever was interrupted feeds the very same object again: it goes on with the line that was out last.
+    A chunk of one byte is always a new one, since such objects are shared.
 
     Args:
         max_bytes: Longest line; a longer one is refused so that a mad server cannot fill the memory.
@@ -58,7 +59,6 @@ class LineSplitter:
 
     def _split(self, chunk: bytes) -> Iterator[bytes]:
         left = self._left
-        # Chunks of one byte may be one object each time; such a one is taken for new.
         if left is None or left.chunk is not chunk or len(chunk) == 1:
             left = self._left = self._after(left or _Left(b"", deque(), [], 0, 0), chunk)
         while left.lines:

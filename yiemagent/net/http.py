@@ -36,7 +36,7 @@ _LOADED_LATE = (
     "yiemagent.net.response",
     "encodings.idna",
 )
-"""What the first request loads: by then gevent has patched ssl, if it is to."""
+"""What the first request loads, here and in what it calls: by then gevent has patched ssl, if it is to."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -152,6 +152,8 @@ class HttpClient:
 
     def warm_up(self, url: str) -> None:
         """Load what a request to *url* needs, about 0.1 s that the first one would take. Nothing is sent.
+
+        Any thread; where gevent patches, after that.
 
         Raises:
             ConfigurationError: The URL cannot be used.

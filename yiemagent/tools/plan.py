@@ -63,6 +63,7 @@ _OLD_DRAFT = "draft-0[1-7]"
 _MAPPING = (dict, Mapping)
 """A dict first: nearly all are, and to know it of a ``Mapping`` takes several times as long."""
 _CHOICES = frozenset(("enum", "const", "anyOf", "oneOf", "allOf", "$ref"))
+"""What ``_Compiler._choices`` reads; most schemas have none of it."""
 _OBJECT_KEYWORDS = frozenset(("properties", "required", "additionalProperties"))
 _ARRAY_KEYWORDS = frozenset(("items", "prefixItems", "minItems", "maxItems"))
 _TYPES = ("object", "array", *SCALAR_CHECKS)
